@@ -296,12 +296,12 @@ func (l *jobsList) Run(ctx context.Context) error {
 	})
 }
 
-type oneJob struct {
+type jobArg struct {
 	remote
 	Job string `arg:"" help:"The job's id."`
 }
 
-func (o oneJob) do(ctx context.Context, call func(*apiclient.Client, context.Context, uuid.UUID) (schema.Job, error)) error {
+func (o jobArg) do(ctx context.Context, call func(*apiclient.Client, context.Context, uuid.UUID) (schema.Job, error)) error {
 	c, err := o.client()
 	if err != nil {
 		return err
@@ -317,11 +317,11 @@ func (o oneJob) do(ctx context.Context, call func(*apiclient.Client, context.Con
 	return printJob(job, o.JSON)
 }
 
-type jobsShow struct{ oneJob }
+type jobsShow struct{ jobArg }
 
 func (s *jobsShow) Run(ctx context.Context) error { return s.do(ctx, (*apiclient.Client).Job) }
 
-type jobsCancel struct{ oneJob }
+type jobsCancel struct{ jobArg }
 
 func (s *jobsCancel) Run(ctx context.Context) error { return s.do(ctx, (*apiclient.Client).CancelJob) }
 

@@ -20,8 +20,8 @@ type screen struct {
 	stage bool            // the current line shows a step
 }
 
-// checkedLine separates text that was shown early from the final answer.
-const checkedLine = "The answer, checked:"
+// checkedHeading separates text that was shown early from the final answer.
+const checkedHeading = "The answer, checked:"
 
 // clearLine erases the current line.
 const clearLine = "\r\x1b[K"
@@ -40,22 +40,22 @@ func (s *screen) show(p apiclient.Progress) {
 	}
 	if p.Delta.Restart && s.text.Len() > 0 {
 		if p.Delta.Checked {
-			fmt.Fprintln(s.out, "\n\n"+checkedLine)
+			fmt.Fprintln(s.out, "\n\n"+checkedHeading)
 		} else {
 			fmt.Fprintln(s.out, "\n(the answer begins again)")
 		}
 		s.text.Reset()
 	}
 	if p.Delta.Text != "" {
-		s.wipe()
+		s.clearStep()
 		text := printable(p.Delta.Text)
 		s.text.WriteString(text)
 		fmt.Fprint(s.out, text)
 	}
 }
 
-// wipe erases the step that is shown.
-func (s *screen) wipe() {
+// clearStep erases the step that is shown.
+func (s *screen) clearStep() {
 	if s.stage {
 		fmt.Fprint(s.out, clearLine)
 		s.stage = false
@@ -64,7 +64,7 @@ func (s *screen) wipe() {
 
 // end shows the final answer, unless the text on the screen is the same.
 func (s *screen) end(a schema.Answer) {
-	s.wipe()
+	s.clearStep()
 	shown := strings.Fields(s.text.String())
 	if len(shown) > 0 {
 		fmt.Fprintln(s.out)
@@ -73,14 +73,14 @@ func (s *screen) end(a schema.Answer) {
 		return
 	}
 	if len(shown) > 0 {
-		fmt.Fprintln(s.out, "\n"+checkedLine)
+		fmt.Fprintln(s.out, "\n"+checkedHeading)
 	}
 	indent(s.out, "", a.Answer, 100)
 }
 
 // fail erases the step and ends the line, so that the error starts on a new one.
 func (s *screen) fail() {
-	s.wipe()
+	s.clearStep()
 	if s.text.Len() > 0 {
 		fmt.Fprintln(s.out)
 	}

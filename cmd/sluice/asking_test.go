@@ -17,10 +17,10 @@ func TestScreenLeavesTheAnswerThatCounts(t *testing.T) {
 		return apiclient.Progress{Delta: &api.DeltaEvent{Text: text, Restart: restart}}
 	}
 	for _, c := range []struct {
-		what  string
-		told  []apiclient.Progress
-		final string
-		want  string
+		what     string
+		progress []apiclient.Progress
+		final    string
+		want     string
 	}{
 		{"the same", []apiclient.Progress{stage("generate"), delta("Five ", false), delta("days.", false), stage("finish")}, "Five days.",
 			clearLine + "generate, 3 passages ..." + clearLine + "Five days.\n"},
@@ -33,7 +33,7 @@ func TestScreenLeavesTheAnswerThatCounts(t *testing.T) {
 	} {
 		var out strings.Builder
 		s := &screen{out: &out}
-		for _, p := range c.told {
+		for _, p := range c.progress {
 			s.show(p)
 		}
 		s.end(schema.Answer{Answer: c.final})

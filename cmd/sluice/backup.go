@@ -140,8 +140,8 @@ func printProgress() func(string) {
 
 // findTools returns a function that finds the tools in dir; if dir is empty, everywhere.
 func findTools(dir string) backups.FindTools {
-	return func(ctx context.Context, least int) (backups.Tools, error) {
-		t, err := local.FindPostgresTools(ctx, dir, least)
+	return func(ctx context.Context, minVersion int) (backups.Tools, error) {
+		t, err := local.FindPostgresTools(ctx, dir, minVersion)
 		return backups.Tools(t), err
 	}
 }
@@ -152,12 +152,12 @@ type backupVerify struct {
 }
 
 func (v *backupVerify) Run(ctx context.Context) error {
-	told := time.Now()
+	lastPrinted := time.Now()
 	m, err := backup.Verify(ctx, v.Dir, func(done, all backup.Tally) {
-		if time.Since(told) < tellEvery {
+		if time.Since(lastPrinted) < progressInterval {
 			return
 		}
-		told = time.Now()
+		lastPrinted = time.Now()
 		fmt.Fprintf(os.Stderr, "%d of %d files, %s of %s\n", done.Files, all.Files, bytesText(done.Bytes), bytesText(all.Bytes))
 	})
 	if err != nil {
@@ -190,10 +190,10 @@ func (r *restoreCommand) Run(ctx context.Context) (err error) {
 	if _, err := backup.Read(r.Dir); err != nil { // check it before a server is started
 		return err
 	}
-	tell := printProgress()
+	progress := printProgress()
 	options := backups.TargetOptions{
 		Owner: r.DatabaseOwnerURL, Program: r.ServerURL(), Vectors: r.DatabaseVectorURL,
-		Tools: findTools(r.PostgresTools.PostgresTools), Jobs: r.Jobs, Tell: tell,
+		Tools: findTools(r.PostgresTools.PostgresTools), Jobs: r.Jobs, Progress: progress,
 	}
 	if options.Store, err = program.WithBlobs(store.Options{Name: "sluice restore", MaxConns: blobsConnections, Lane: store.Batch}, r.Blobs); err != nil {
 		return err
@@ -214,7 +214,7 @@ func (r *restoreCommand) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer to.Close()
-	report, err := backup.Restore(ctx, r.Dir, to, tell)
+	report, err := backup.Restore(ctx, r.Dir, to, progress)
 	if err != nil {
 		return fmt.Errorf("not restored: %w", err)
 	}

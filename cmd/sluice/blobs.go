@@ -71,8 +71,8 @@ func (b *blobsRun) database() (string, error) {
 // blobsConnections is the maximum number of connections to the database.
 const blobsConnections = 8
 
-// tellEvery is the minimum time between two lines of progress.
-const tellEvery = 2 * time.Second
+// progressInterval is the minimum time between two lines of progress.
+const progressInterval = 2 * time.Second
 
 func (b *blobsRun) run(ctx context.Context, done string, do func(context.Context, *blobs.BlobStore, *blobs.Run) (blobs.Tally, error)) error {
 	address, err := b.database()
@@ -92,17 +92,17 @@ func (b *blobsRun) run(ctx context.Context, done string, do func(context.Context
 		return err
 	}
 	damaged := []string{}
-	told := time.Now()
+	lastPrinted := time.Now()
 	seen, err := do(ctx, blobs.New(db), &blobs.Run{
 		Damage: func(d *store.DamagedError) {
 			damaged = append(damaged, d.Error())
 			fmt.Fprintln(os.Stderr, "sluice:", d)
 		},
-		Tell: func(p blobs.Tally) {
-			if time.Since(told) < tellEvery {
+		Progress: func(p blobs.Tally) {
+			if time.Since(lastPrinted) < progressInterval {
 				return
 			}
-			told = time.Now()
+			lastPrinted = time.Now()
 			fmt.Fprintf(os.Stderr, "%d of %d files, %s of %s\n", p.Blobs, p.AllBlobs, bytesText(p.Bytes), bytesText(p.AllBytes))
 		},
 	})

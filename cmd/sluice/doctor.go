@@ -38,8 +38,8 @@ type finding struct {
 	Detail string `json:"detail"`
 }
 
-// asking is the timeout of one check.
-const asking = 5 * time.Second
+// checkTimeout is the timeout of one check.
+const checkTimeout = 5 * time.Second
 
 func (d *doctorCommand) Run(ctx context.Context) error {
 	checks := []struct {
@@ -51,14 +51,14 @@ func (d *doctorCommand) Run(ctx context.Context) error {
 		{"model pack", d.modelPack}, {"parsers", ingestworker.Confinement}, {"data directory", d.directory}, {"server", d.server},
 	}
 	var found []finding
-	sick := false
+	failed := false
 	for _, c := range checks {
-		attempt, cancel := context.WithTimeout(ctx, asking)
+		attempt, cancel := context.WithTimeout(ctx, checkTimeout)
 		detail, err := c.check(attempt)
 		cancel()
 		f := finding{Part: c.part, OK: err == nil, Detail: detail}
 		if err != nil {
-			f.Detail, sick = err.Error(), true
+			f.Detail, failed = err.Error(), true
 		}
 		found = append(found, f)
 	}
@@ -77,7 +77,7 @@ func (d *doctorCommand) Run(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	if sick {
+	if failed {
 		return errSilent
 	}
 	return nil
@@ -109,11 +109,11 @@ func (d *doctorCommand) s3(ctx context.Context) (string, error) {
 	case bucket == nil:
 		return "not used: Postgres keeps the bytes of documents", nil
 	}
-	said := fmt.Sprintf("SLUICE_S3_ENDPOINT answers, and objects can be written to bucket %s, read and deleted", d.S3Bucket)
+	detail := fmt.Sprintf("SLUICE_S3_ENDPOINT answers, and objects can be written to bucket %s, read and deleted", d.S3Bucket)
 	if d.Blobs.Blobs != "s3" {
-		said += "; Postgres keeps the bytes of documents that come (SLUICE_BLOBS)"
+		detail += "; Postgres keeps the bytes of documents that come (SLUICE_BLOBS)"
 	}
-	return said, bucket.Try(ctx)
+	return detail, bucket.Try(ctx)
 }
 
 func (d *doctorCommand) nats(ctx context.Context) (string, error) {
@@ -131,9 +131,9 @@ func (d *doctorCommand) nats(ctx context.Context) (string, error) {
 		return "SLUICE_NATS_URL answers; no model server does", nil
 	}
 	found := fmt.Sprintf("SLUICE_NATS_URL answers, and a model server with pack %s on %s", info.Pack, info.Provider)
-	asking, cancel := context.WithTimeout(ctx, time.Second) // there may be no server
+	attempt, cancel := context.WithTimeout(ctx, time.Second) // there may be no server
 	defer cancel()
-	if second, err := models.Second().Info(asking); err == nil {
+	if second, err := models.Second().Info(attempt); err == nil {
 		found += fmt.Sprintf(", and a second encoder with pack %s", second.Pack)
 	}
 	return found, nil

@@ -47,8 +47,8 @@ func (l *documentsList) Run(ctx context.Context) error {
 	})
 }
 
-// someDocuments are documents named by id, or by external id in a collection.
-type someDocuments struct {
+// documentArgs are documents named by id, or by external id in a collection.
+type documentArgs struct {
 	remote
 	Documents  []string `arg:"" optional:"" name:"document" help:"Ids, or external ids with --collection."`
 	Collection string   `short:"c" help:"Name or id of the collection, for external ids."`
@@ -56,7 +56,7 @@ type someDocuments struct {
 
 // each applies do to every document and reports errors with the document's name. With --json it
 // prints the results: of several documents, a list.
-func (s someDocuments) each(ctx context.Context, do func(c *apiclient.Client, id uuid.UUID, name string) (any, error)) error {
+func (s documentArgs) each(ctx context.Context, do func(c *apiclient.Client, id uuid.UUID, name string) (any, error)) error {
 	c, err := s.client()
 	if err != nil {
 		return err
@@ -111,7 +111,7 @@ func findDocument(ctx context.Context, c *apiclient.Client, collection, name str
 	return uuid.Nil, err
 }
 
-type documentsShow struct{ someDocuments }
+type documentsShow struct{ documentArgs }
 
 func (s *documentsShow) Run(ctx context.Context) error {
 	if len(s.Documents) == 0 {
@@ -171,7 +171,7 @@ func printNearDuplicates(d schema.Document) {
 }
 
 type documentsChange struct {
-	someDocuments
+	documentArgs
 	Label    []string `short:"l" xor:"labels" sep:"none" help:"Who may see them, in place of the labels before: keys with this group; may be repeated."`
 	Open     bool     `xor:"labels" help:"Take their labels away: everyone in the tenant may see them."`
 	Metadata []string `short:"m" sep:"none" placeholder:"KEY=VALUE" help:"Metadata in place of those before; may be repeated."`
@@ -206,7 +206,7 @@ func (d *documentsChange) Run(ctx context.Context) error {
 }
 
 type documentsRetry struct {
-	someDocuments
+	documentArgs
 	Failed bool `help:"Every failed document of the collection."`
 }
 
@@ -241,7 +241,7 @@ func (r *documentsRetry) Run(ctx context.Context) error {
 	})
 }
 
-type documentsDelete struct{ someDocuments }
+type documentsDelete struct{ documentArgs }
 
 func (r *documentsDelete) Run(ctx context.Context) error {
 	if len(r.Documents) == 0 {

@@ -29,7 +29,7 @@ func (e *tenantsErase) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	options := erasures.Options{URL: address, Tell: printProgress()}
+	options := erasures.Options{URL: address, Progress: printProgress()}
 	if bucket != nil {
 		options.Objects = bucket
 	}

@@ -102,7 +102,7 @@ func (c *evalCommand) Run(ctx context.Context) (err error) {
 	if c.Labels != "" && !slices.ContainsFunc(datasets, labels.Label) {
 		return schema.Invalid("judge-labels", "%s labels none of the questions", c.Labels)
 	}
-	keeper, err := c.keeper(ctx)
+	resultServer, err := c.resultServer(ctx)
 	if err != nil {
 		return err
 	}
@@ -127,8 +127,8 @@ func (c *evalCommand) Run(ctx context.Context) (err error) {
 		}
 		return e.run(ctx)
 	})
-	if keeper != nil && len(done) > 0 && ctx.Err() == nil {
-		err = errors.Join(err, c.store(ctx, keeper, begun, done, summaries))
+	if resultServer != nil && len(done) > 0 && ctx.Err() == nil {
+		err = errors.Join(err, c.store(ctx, resultServer, begun, done, summaries))
 	}
 	return err
 }

@@ -18,10 +18,10 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// emptyHanded finds nothing.
-type emptyHanded struct{}
+// emptySearcher finds nothing.
+type emptySearcher struct{}
 
-func (emptyHanded) Search(context.Context, string, evaluate.Topic, int, int) (evaluate.Found, error) {
+func (emptySearcher) Search(context.Context, string, evaluate.Topic, int, int) (evaluate.Found, error) {
 	return evaluate.Found{}, nil
 }
 
@@ -39,7 +39,7 @@ func TestFiguresOfDatasetsThatAreDoneAreKept(t *testing.T) {
 		if d.Name == "second" {
 			return nil, broken
 		}
-		return evaluate.Run(t.Context(), d, emptyHanded{}, evaluate.Options{Plans: []string{"p"}, Parallel: 1})
+		return evaluate.Run(t.Context(), d, emptySearcher{}, evaluate.Options{Plans: []string{"p"}, Parallel: 1})
 	})
 	if !errors.Is(err, broken) || len(done) != 1 || len(summaries) != 1 {
 		t.Errorf("error is %v, done are %d and %d", err, len(done), len(summaries))
@@ -77,7 +77,7 @@ func TestTwoFirstRunsKeepOneCollection(t *testing.T) {
 	for keep, want := range map[bool]bool{true: true, false: false} {
 		e := &evaluation{evalCommand: &evalCommand{Keep: keep, Language: "en"}, client: client,
 			dataset: &evaluate.Dataset{Name: "tiny", Hash: strings.Repeat("0", 64)}}
-		made, err := e.open(t.Context(), &ground{})
+		made, err := e.open(t.Context(), &evalCollection{})
 		if (err == nil) != want || made && err == nil {
 			t.Errorf("keep %v: made %v, %v", keep, made, err)
 		}
@@ -112,7 +112,7 @@ func TestEachSegmentationHasItsOwnCollection(t *testing.T) {
 			kept = given
 			defer func() { kept = schema.Segmentation{} }()
 		}
-		_, err = e.open(t.Context(), &ground{segmentation: given})
+		_, err = e.open(t.Context(), &evalCollection{segmentation: given})
 		return err
 	}
 	for _, by := range []string{"", "segmenter", "similarity", "similarity,threshold=0.5", "sentences"} {
@@ -143,26 +143,26 @@ func TestEachPlanSearchesDocumentsCutForIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plans := func(segmentation string, names ...string) (*evaluation, []*ground, error) {
+	plans := func(segmentation string, names ...string) (*evaluation, []*evalCollection, error) {
 		c := &evalCommand{Segmentation: segmentation}
 		s, err := c.segmentation()
 		if err != nil {
 			t.Fatal(err)
 		}
 		e := &evaluation{evalCommand: c, client: client, segmentation: s, options: evaluate.Options{Plans: names, Parallel: 1}}
-		grounds, err := e.plans(t.Context())
-		return e, grounds, err
+		collections, err := e.plans(t.Context())
+		return e, collections, err
 	}
-	e, grounds, err := plans("", "", "pairs", "other")
-	if err != nil || len(grounds) != 2 || e.grounds["usual"] != grounds[0] || e.grounds["other"] != grounds[0] || e.grounds["pairs"] != grounds[1] ||
-		grounds[0].segmentation.By != schema.BySegmenter || grounds[1].segmentation.Sentences != schema.ChunkSentences {
-		t.Errorf("grounds are %+v, %v", e.grounds, err)
+	e, collections, err := plans("", "", "pairs", "other")
+	if err != nil || len(collections) != 2 || e.collections["usual"] != collections[0] || e.collections["other"] != collections[0] || e.collections["pairs"] != collections[1] ||
+		collections[0].segmentation.By != schema.BySegmenter || collections[1].segmentation.Sentences != schema.ChunkSentences {
+		t.Errorf("collections are %+v, %v", e.collections, err)
 	}
 	if want := []string{"usual", "pairs", "other"}; !slices.Equal(e.options.Plans, want) {
 		t.Errorf("plans are %q, not %q", e.options.Plans, want)
 	}
-	if e, grounds, err := plans("sentences,sentences=3", "usual", "pairs"); err != nil || len(grounds) != 1 || e.grounds["usual"].segmentation.Sentences != 3 {
-		t.Errorf("with one segmentation for all, grounds are %+v, %v", e.grounds, err)
+	if e, collections, err := plans("sentences,sentences=3", "usual", "pairs"); err != nil || len(collections) != 1 || e.collections["usual"].segmentation.Sentences != 3 {
+		t.Errorf("with one segmentation for all, collections are %+v, %v", e.collections, err)
 	}
 	if _, _, err := plans("", "paris"); err == nil || !strings.Contains(err.Error(), `"paris"`) || !strings.Contains(err.Error(), "usual, other, pairs") {
 		t.Errorf("a wrong name: %v", err)

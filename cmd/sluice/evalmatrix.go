@@ -56,7 +56,7 @@ type matrixServer struct {
 
 // matrixRows are the rows of one dataset at one server.
 type matrixRows struct {
-	tag      string // part of the collections' names
+	namePart string // part of the collections' names
 	rows     map[string]matrix.Row
 	plans    []schema.Plan // named after their rows
 	kept     map[string]*matrix.CellResults
@@ -73,7 +73,7 @@ func (m *matrixRows) plan(row string) (known, text string) {
 }
 
 // later reports whether a collection is needed again.
-func (m *matrixRows) later(g *ground) bool { return m.needed[g.segmentation] }
+func (m *matrixRows) later(g *evalCollection) bool { return m.needed[g.segmentation] }
 
 // withoutMatrix returns an error for flags that need --matrix.
 func (c *evalCommand) withoutMatrix() error {
@@ -111,7 +111,7 @@ func (c *evalCommand) runMatrix(ctx context.Context) (err error) {
 	if m.file, err = matrix.Read(c.Matrix); err != nil {
 		return err
 	}
-	m.out = cmp.Or(c.Out, unnamed.ReplaceAllString(m.file.Name, "-")+".results")
+	m.out = cmp.Or(c.Out, notInNames.ReplaceAllString(m.file.Name, "-")+".results")
 	m.folder = matrix.NewFolder(m.out)
 	defer func() { err = errors.Join(err, m.folder.Close()) }()
 	if err := errors.Join(m.read(), m.plan(ctx)); err != nil {
@@ -127,7 +127,7 @@ func (c *evalCommand) runMatrix(ctx context.Context) (err error) {
 		return fmt.Errorf("make the folder of the figures: %w", err)
 	}
 	m.progress = &matrixProgress{out: os.Stderr, name: "matrix " + m.file.Name}
-	m.progress.total = m.toAsk()
+	m.progress.total = m.questionsLeft()
 	for _, s := range m.servers {
 		if err := m.ask(ctx, s); err != nil {
 			return fmt.Errorf("%w\nThe results so far are kept in %s; run the same command again to continue", err, m.out)
@@ -352,9 +352,9 @@ func (m *matrixRun) missing(c matrixCell) []evaluate.Topic {
 	return slices.DeleteFunc(slices.Clone(m.questions(c.dataset)), m.kept[c].Has)
 }
 
-// toAsk returns the number of questions to ask under all rows. Equal cells count once: two datasets
-// may have the same documents and questions.
-func (m *matrixRun) toAsk() int {
+// questionsLeft returns the number of questions to ask under all rows. Equal cells count once: two
+// datasets may have the same documents and questions.
+func (m *matrixRun) questionsLeft() int {
 	type question struct {
 		of   *matrix.CellResults
 		hash string
@@ -413,7 +413,7 @@ func (m *matrixRun) measure(ctx context.Context, client *apiclient.Client, s *ma
 	of := m.file.Datasets[dataset]
 	command := *m.evalCommand
 	command.Language, command.Risk = of.Language, m.file.Risk
-	asked := &matrixRows{tag: m.tag(s), rows: map[string]matrix.Row{}, kept: map[string]*matrix.CellResults{}, needed: m.needed(s, dataset)}
+	asked := &matrixRows{namePart: m.namePart(s), rows: map[string]matrix.Row{}, kept: map[string]*matrix.CellResults{}, needed: m.needed(s, dataset)}
 	options := m.options(dataset)
 	for _, r := range rows {
 		row := m.rows[r]
@@ -447,9 +447,9 @@ func (m *matrixRun) options(dataset int) evaluate.Options {
 	return evaluate.Options{Limit: of.Limit, Seed: of.Seed, Parallel: m.file.Parallel, Cutoffs: m.file.Cutoffs, Prices: m.file.Prices, HumanLabels: m.labels.For(of.Name)}
 }
 
-// tag returns a part of the collections' names that depends on the output folder and the model
+// namePart returns a part of the collections' names that depends on the output folder and the model
 // packs, so that matrices and packs do not share collections.
-func (m *matrixRun) tag(s *matrixServer) string {
+func (m *matrixRun) namePart(s *matrixServer) string {
 	absolute, err := filepath.Abs(m.out)
 	if err != nil {
 		absolute = m.out

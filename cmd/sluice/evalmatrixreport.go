@@ -55,7 +55,7 @@ func (p *matrixProgress) end() {
 func (p *matrixProgress) count() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.done++; time.Since(p.last) >= counterEvery {
+	if p.done++; time.Since(p.last) >= counterInterval {
 		p.print()
 	}
 }
@@ -98,7 +98,7 @@ func (m *matrixRun) list(out io.Writer) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "%d cells, %d questions, %d to ask\n", cells, all, m.toAsk())
+	_, err := fmt.Fprintf(out, "%d cells, %d questions, %d to ask\n", cells, all, m.questionsLeft())
 	return err
 }
 
@@ -110,20 +110,20 @@ func packName(pack string) string {
 	return pack
 }
 
-// nobody is asked only if a result is not kept, which is an error.
-type nobody struct{}
+// noEvaluator is asked only if a result is not kept, which is an error.
+type noEvaluator struct{}
 
 var errMissing = errors.New("its result is not kept")
 
-func (nobody) Search(context.Context, string, evaluate.Topic, int, int) (evaluate.Found, error) {
+func (noEvaluator) Search(context.Context, string, evaluate.Topic, int, int) (evaluate.Found, error) {
 	return evaluate.Found{}, errMissing
 }
 
-func (nobody) Ask(context.Context, string, evaluate.Topic) (evaluate.Answered, error) {
+func (noEvaluator) Ask(context.Context, string, evaluate.Topic) (evaluate.Answered, error) {
 	return evaluate.Answered{}, errMissing
 }
 
-func (nobody) Judge(context.Context, evaluate.Topic, string) (schema.Judgement, error) {
+func (noEvaluator) Judge(context.Context, evaluate.Topic, string) (schema.Judgement, error) {
 	return schema.Judgement{}, errMissing
 }
 
@@ -227,12 +227,12 @@ func (m *matrixRun) results(ctx context.Context, dataset, pack int) (*evaluate.R
 	}
 	options.Kept = matrix.Rows{Of: kept}
 	if m.file.Answers {
-		options.Answerer = nobody{}
+		options.Answerer = noEvaluator{}
 	}
 	if m.file.Judge {
-		options.Judge = nobody{}
+		options.Judge = noEvaluator{}
 	}
-	out, err := evaluate.Run(ctx, &d, nobody{}, options)
+	out, err := evaluate.Run(ctx, &d, noEvaluator{}, options)
 	if err != nil {
 		return nil, err
 	}

@@ -11,13 +11,13 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// ownPlans are plans that were read from files, in a temporary folder.
-type ownPlans struct {
+// planFolder are plans that were read from files, in a temporary folder.
+type planFolder struct {
 	names  []string
 	folder string // empty: there are none
 }
 
-func (p ownPlans) remove() {
+func (p planFolder) remove() {
 	if p.folder != "" {
 		_ = os.RemoveAll(p.folder) // it is in the system's temporary folder
 	}
@@ -25,9 +25,9 @@ func (p ownPlans) remove() {
 
 // planFiles reads --plan-file. It copies each file under its plan's name, which a server's folder
 // of plans requires.
-func (c *evalCommand) planFiles() (out ownPlans, err error) {
+func (c *evalCommand) planFiles() (out planFolder, err error) {
 	if len(c.PlanFile) == 0 {
-		return ownPlans{}, nil
+		return planFolder{}, nil
 	}
 	if out.folder, err = os.MkdirTemp("", "sluice-plans-"); err != nil {
 		return out, fmt.Errorf("make a folder for plans: %w", err)

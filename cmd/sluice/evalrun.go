@@ -32,47 +32,47 @@ type evaluation struct {
 	dataset *evaluate.Dataset
 	options evaluate.Options
 
-	segmentation schema.Segmentation // for all plans, complete; zero: each plan's own
-	grounds      map[string]*ground  // by plan
+	segmentation schema.Segmentation        // for all plans, complete; zero: each plan's own
+	collections  map[string]*evalCollection // by plan
 
 	matrix *matrixRows // nil: plans of the server are compared
 }
 
-// ground is a collection with the dataset's documents in one segmentation.
-type ground struct {
+// evalCollection is a collection with the dataset's documents in one segmentation.
+type evalCollection struct {
 	segmentation schema.Segmentation // complete
 	collection   string
 }
 
-var unnamed = regexp.MustCompile(`[^a-zA-Z0-9._-]+`)
+var notInNames = regexp.MustCompile(`[^a-zA-Z0-9._-]+`)
 
 // run runs the evaluation.
 func (e *evaluation) run(ctx context.Context) (_ *evaluate.Results, err error) {
-	grounds, err := e.plans(ctx)
+	collections, err := e.plans(ctx)
 	if err != nil {
 		return nil, err
 	}
 	failed := 0
-	for _, g := range grounds {
-		var made bool
-		if made, err = e.open(ctx, g); err != nil {
+	for _, g := range collections {
+		var created bool
+		if created, err = e.open(ctx, g); err != nil {
 			return nil, err
 		}
-		if made && !e.Keep {
+		if created && !e.Keep {
 			defer func() {
 				if e.matrix != nil && (err != nil || e.matrix.later(g)) {
 					return // a later server or run uses the documents
 				}
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleaning)
 				defer cancel()
-				if gone := e.client.DeleteCollection(ctx, g.collection); gone != nil {
-					err = errors.Join(err, fmt.Errorf("delete collection %s: %w", g.collection, gone))
+				if deleteErr := e.client.DeleteCollection(ctx, g.collection); deleteErr != nil {
+					err = errors.Join(err, fmt.Errorf("delete collection %s: %w", g.collection, deleteErr))
 				}
 			}()
 		}
 		var f int
 		if f, err = e.ingest(ctx, g); err == nil {
-			err = e.curated(ctx, g)
+			err = e.waitForCuration(ctx, g)
 		}
 		if err != nil {
 			return nil, err
@@ -91,7 +91,7 @@ func (e *evaluation) run(ctx context.Context) (_ *evaluate.Results, err error) {
 		return nil, err
 	}
 	results.Failed, results.Segmentations = failed, map[string]string{}
-	for plan, g := range e.grounds {
+	for plan, g := range e.collections {
 		results.Segmentations[plan] = g.segmentation.String()
 	}
 	return results, nil
@@ -99,7 +99,7 @@ func (e *evaluation) run(ctx context.Context) (_ *evaluate.Results, err error) {
 
 // plans resolves the plans and their segmentations, and the name of the default plan. An unknown
 // name is reported before anything is ingested.
-func (e *evaluation) plans(ctx context.Context) (grounds []*ground, err error) {
+func (e *evaluation) plans(ctx context.Context) (collections []*evalCollection, err error) {
 	if e.matrix != nil {
 		return e.cut(e.matrix.plans)
 	}
@@ -118,8 +118,8 @@ func (e *evaluation) plans(ctx context.Context) (grounds []*ground, err error) {
 	}
 	chosen := make([]schema.Plan, len(e.options.Plans))
 	for i, name := range e.options.Plans {
-		there := false
-		if chosen[i], there = byName[name]; !there {
+		found := false
+		if chosen[i], found = byName[name]; !found {
 			return nil, schema.Invalid("plan", "the server has no plan %q; it has: %s", name, strings.Join(all, ", "))
 		}
 	}
@@ -127,10 +127,10 @@ func (e *evaluation) plans(ctx context.Context) (grounds []*ground, err error) {
 }
 
 // cut determines the collection that each plan searches.
-func (e *evaluation) cut(plans []schema.Plan) (grounds []*ground, err error) {
+func (e *evaluation) cut(plans []schema.Plan) (collections []*evalCollection, err error) {
 	names := make([]string, len(plans))
-	e.grounds = map[string]*ground{}
-	byCut := map[schema.Segmentation]*ground{}
+	e.collections = map[string]*evalCollection{}
+	bySegmentation := map[schema.Segmentation]*evalCollection{}
 	for i, plan := range plans {
 		cut := e.segmentation
 		if cut == (schema.Segmentation{}) && plan.Segmentation != nil {
@@ -139,21 +139,21 @@ func (e *evaluation) cut(plans []schema.Plan) (grounds []*ground, err error) {
 		if cut, err = cut.Complete(); err != nil {
 			return nil, fmt.Errorf("plan %s: %w", plan.Name, err)
 		}
-		if byCut[cut] == nil {
-			byCut[cut] = &ground{segmentation: cut}
-			grounds = append(grounds, byCut[cut])
+		if bySegmentation[cut] == nil {
+			bySegmentation[cut] = &evalCollection{segmentation: cut}
+			collections = append(collections, bySegmentation[cut])
 		}
-		names[i], e.grounds[plan.Name] = plan.Name, byCut[cut]
+		names[i], e.collections[plan.Name] = plan.Name, bySegmentation[cut]
 	}
 	e.options.Plans = names
-	return grounds, e.options.Check() // checks again for duplicates, now that the default plan's name is known
+	return collections, e.options.Check() // checks again for duplicates, now that the default plan's name is known
 }
 
 // open finds the collection that an earlier run kept, or creates one. The name of a kept collection
 // is made of the folder, a hash of the content and the segmentation. A collection that is deleted
 // at the end gets a unique name.
-func (e *evaluation) open(ctx context.Context, g *ground) (made bool, err error) {
-	name := unnamed.ReplaceAllString(e.dataset.Name, "-")
+func (e *evaluation) open(ctx context.Context, g *evalCollection) (created bool, err error) {
+	name := notInNames.ReplaceAllString(e.dataset.Name, "-")
 	g.collection = fmt.Sprintf("eval-%.60s-%s-%s", name, e.Language, e.dataset.Hash[:12])
 	usual, err := schema.Segmentation{}.Complete()
 	if err != nil {
@@ -164,7 +164,7 @@ func (e *evaluation) open(ctx context.Context, g *ground) (made bool, err error)
 		g.collection += fmt.Sprintf("-%s-%x", g.segmentation.By, sum[:4])
 	}
 	if e.matrix != nil {
-		g.collection = "eval-" + e.matrix.tag + strings.TrimPrefix(g.collection, "eval")
+		g.collection = "eval-" + e.matrix.namePart + strings.TrimPrefix(g.collection, "eval")
 	}
 	have, err := e.client.Collection(ctx, g.collection)
 	if err == nil && have.Segmentation != g.segmentation {
@@ -185,7 +185,7 @@ func (e *evaluation) open(ctx context.Context, g *ground) (made bool, err error)
 }
 
 // ingest ingests the documents and returns how many failed.
-func (e *evaluation) ingest(ctx context.Context, g *ground) (failed int, err error) {
+func (e *evaluation) ingest(ctx context.Context, g *evalCollection) (failed int, err error) {
 	if e.dataset.Documents == 0 {
 		fmt.Fprintf(os.Stderr, "%s: there is no corpus.jsonl: plans find nothing, and the language model answers without documents\n", e.dataset.Name)
 		return 0, nil
@@ -218,12 +218,12 @@ func (e *evaluation) ingest(ctx context.Context, g *ground) (failed int, err err
 	return s.Failed, nil
 }
 
-// curated waits until the documents are clustered. Before that, searches find each section as a
-// cluster of its own, which is not to be measured.
-func (e *evaluation) curated(ctx context.Context, g *ground) error {
+// waitForCuration waits until the documents are clustered. Before that, searches find each section
+// as a cluster of its own, which is not to be measured.
+func (e *evaluation) waitForCuration(ctx context.Context, g *evalCollection) error {
 	bar := newCounter(os.Stderr, e.dataset.Name+" curated")
 	defer bar.end()
-	least, since := int64(-1), time.Now()
+	fewest, lastProgress := int64(-1), time.Now()
 	for pause := 50 * time.Millisecond; ; pause = min(pause*3/2, time.Second) {
 		c, err := e.client.Collection(ctx, g.collection)
 		if err != nil {
@@ -232,9 +232,9 @@ func (e *evaluation) curated(ctx context.Context, g *ground) error {
 		switch {
 		case c.Uncurated == 0:
 			return nil
-		case least < 0 || c.Uncurated < least:
-			least, since = c.Uncurated, time.Now()
-		case time.Since(since) > curationStuck:
+		case fewest < 0 || c.Uncurated < fewest:
+			fewest, lastProgress = c.Uncurated, time.Now()
+		case time.Since(lastProgress) > curationStuck:
 			return fmt.Errorf("%d documents are not clustered, and none has been in the last %s: see the server's log", c.Uncurated, curationStuck)
 		}
 		bar.show(max(e.dataset.Documents-int(c.Uncurated), 0), e.dataset.Documents)
@@ -248,7 +248,7 @@ func (e *evaluation) curated(ctx context.Context, g *ground) error {
 
 // Search implements evaluate.Searcher.
 func (e *evaluation) Search(ctx context.Context, plan string, q evaluate.Topic, depth, passages int) (evaluate.Found, error) {
-	query := api.Query{Collection: e.grounds[plan].collection, Query: q.Text, Documents: depth, K: passages, Filter: q.Scope}
+	query := api.Query{Collection: e.collections[plan].collection, Query: q.Text, Documents: depth, K: passages, Filter: q.Scope}
 	query.Plan, query.PlanText = e.plan(plan)
 	found, err := e.client.Search(ctx, query)
 	if err != nil {
@@ -263,7 +263,7 @@ func (e *evaluation) Search(ctx context.Context, plan string, q evaluate.Topic, 
 
 // Ask implements evaluate.Answerer.
 func (e *evaluation) Ask(ctx context.Context, plan string, q evaluate.Topic) (evaluate.Answered, error) {
-	query := api.Query{Collection: e.grounds[plan].collection, Query: q.Text, Choices: q.Choices, Risk: e.Risk, Filter: q.Scope}
+	query := api.Query{Collection: e.collections[plan].collection, Query: q.Text, Choices: q.Choices, Risk: e.Risk, Filter: q.Scope}
 	query.Plan, query.PlanText = e.plan(plan)
 	begin := time.Now()
 	a, err := e.client.Ask(ctx, query)

@@ -15,10 +15,10 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// keeper returns a client of the server that stores the results: the one that other commands use,
-// even if another server is started and measured. nil: results are not stored. It checks the key's
-// scope before anything is measured.
-func (c *evalCommand) keeper(ctx context.Context) (*apiclient.Client, error) {
+// resultServer returns a client of the server that stores the results: the one that other commands
+// use, even if another server is started and measured. nil: results are not stored. It checks the
+// key's scope before anything is measured.
+func (c *evalCommand) resultServer(ctx context.Context) (*apiclient.Client, error) {
 	if !c.Store {
 		return nil, nil
 	}
@@ -37,7 +37,7 @@ func (c *evalCommand) keeper(ctx context.Context) (*apiclient.Client, error) {
 }
 
 // store stores the figures.
-func (c *evalCommand) store(ctx context.Context, keeper *apiclient.Client, begun time.Time, done []*evaluate.Results, summaries []evaluate.Summary) error {
+func (c *evalCommand) store(ctx context.Context, resultServer *apiclient.Client, begun time.Time, done []*evaluate.Results, summaries []evaluate.Summary) error {
 	n := api.NewEvaluation{Name: c.Name, Notes: c.Notes, RanAt: begun}
 	total := 0
 	var named []string
@@ -61,7 +61,7 @@ func (c *evalCommand) store(ctx context.Context, keeper *apiclient.Client, begun
 		name := []rune(strings.Join(named, ", ") + ": " + strings.Join(plans, ", "))
 		n.Name = string(name[:min(len(name), 200)])
 	}
-	stored, err := keeper.StoreEvaluation(ctx, n)
+	stored, err := resultServer.StoreEvaluation(ctx, n)
 	if err != nil {
 		return fmt.Errorf("store the figures (--store): %w", err)
 	}

@@ -43,13 +43,13 @@ func (l *evaluationsList) Run(ctx context.Context) error {
 	})
 }
 
-// oneEvaluation is the argument of commands on an evaluation.
-type oneEvaluation struct {
+// evaluationArg is the argument of commands on an evaluation.
+type evaluationArg struct {
 	remote
 	Evaluation string `arg:"" help:"The evaluation's id."`
 }
 
-func (o oneEvaluation) named() (*apiclient.Client, uuid.UUID, error) {
+func (o evaluationArg) resolve() (*apiclient.Client, uuid.UUID, error) {
 	c, err := o.client()
 	if err != nil {
 		return nil, uuid.Nil, err
@@ -58,10 +58,10 @@ func (o oneEvaluation) named() (*apiclient.Client, uuid.UUID, error) {
 	return c, id, err
 }
 
-type evaluationsShow struct{ oneEvaluation }
+type evaluationsShow struct{ evaluationArg }
 
 func (s *evaluationsShow) Run(ctx context.Context) error {
-	c, id, err := s.named()
+	c, id, err := s.resolve()
 	if err != nil {
 		return err
 	}
@@ -83,12 +83,12 @@ func (s *evaluationsShow) Run(ctx context.Context) error {
 }
 
 type evaluationsCompare struct {
-	oneEvaluation
+	evaluationArg
 	Against string `arg:"" help:"The id of the one to compare it with, for example an earlier one."`
 }
 
 func (s *evaluationsCompare) Run(ctx context.Context) error {
-	c, id, err := s.named()
+	c, id, err := s.resolve()
 	if err != nil {
 		return err
 	}
@@ -144,10 +144,10 @@ func printComparison(compared schema.EvaluationComparison) error {
 	return nil
 }
 
-type evaluationsDelete struct{ oneEvaluation }
+type evaluationsDelete struct{ evaluationArg }
 
 func (d *evaluationsDelete) Run(ctx context.Context) error {
-	c, id, err := d.named()
+	c, id, err := d.resolve()
 	if err != nil {
 		return err
 	}

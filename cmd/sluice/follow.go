@@ -15,7 +15,7 @@ type followedRun[R any] struct {
 	number  func(R) int
 	running func(R) bool
 	text    func(R) string
-	look    func(context.Context) (R, error)
+	poll    func(context.Context) (R, error)
 	other   func(number int) string // describes another run that has begun
 }
 
@@ -23,15 +23,15 @@ type followedRun[R any] struct {
 func follow[R any](ctx context.Context, r R, f followedRun[R]) (R, error) {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
-	for number, said := f.number(r), ""; ; {
+	for number, printed := f.number(r), ""; ; {
 		if f.number(r) != number {
 			return r, fmt.Errorf("%s has begun: %w", f.other(f.number(r)), schema.ErrConflict)
 		}
 		if !f.running(r) {
 			return r, nil
 		}
-		if text := f.text(r); text != said && !f.quiet {
-			said = text
+		if text := f.text(r); text != printed && !f.quiet {
+			printed = text
 			fmt.Fprintln(os.Stderr, text)
 		}
 		select {
@@ -40,7 +40,7 @@ func follow[R any](ctx context.Context, r R, f followedRun[R]) (R, error) {
 		case <-tick.C:
 		}
 		var err error
-		if r, err = f.look(ctx); err != nil {
+		if r, err = f.poll(ctx); err != nil {
 			return r, err
 		}
 	}

@@ -115,11 +115,11 @@ func (c *ingestCommand) ensure(ctx context.Context, client *apiclient.Client) er
 	if !apiclient.IsStatus(err, http.StatusNotFound) {
 		return err
 	}
-	made := api.NewCollection{Name: c.Collection, Language: c.Language}
+	collection := api.NewCollection{Name: c.Collection, Language: c.Language}
 	if c.Segmentation != "" {
-		made.Segmentation = &segmentation
+		collection.Segmentation = &segmentation
 	}
-	_, err = client.CreateCollection(ctx, made)
+	_, err = client.CreateCollection(ctx, collection)
 	if apiclient.IsStatus(err, http.StatusConflict) { // someone else has just created it
 		return nil
 	}

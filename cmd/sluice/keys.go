@@ -20,13 +20,13 @@ type keysCommand struct {
 	Revoke keysRevoke `cmd:"" help:"Revoke an API key."`
 }
 
-// ofTenant selects the tenant whose keys a command works on.
-type ofTenant struct {
+// tenantFlag selects the tenant whose keys a command works on.
+type tenantFlag struct {
 	Tenant string `placeholder:"ID" help:"Another tenant's, by its id; needs an operator's key."`
 }
 
 // id returns the tenant's id; uuid.Nil is the tenant of the key in use.
-func (o ofTenant) id() (uuid.UUID, error) {
+func (o tenantFlag) id() (uuid.UUID, error) {
 	if o.Tenant == "" {
 		return uuid.Nil, nil
 	}
@@ -35,7 +35,7 @@ func (o ofTenant) id() (uuid.UUID, error) {
 
 type keysList struct {
 	remote
-	ofTenant
+	tenantFlag
 }
 
 func (l *keysList) Run(ctx context.Context) error {
@@ -100,20 +100,20 @@ func (n *keysCreate) Run(ctx context.Context) error {
 		at := time.Now().Add(n.Expires)
 		key.ExpiresAt = &at
 	}
-	made, err := c.CreateKey(ctx, key)
+	created, err := c.CreateKey(ctx, key)
 	if err != nil {
 		return err
 	}
 	if n.JSON {
-		return printJSON(made)
+		return printJSON(created)
 	}
-	fmt.Printf("%s  %s\n%s\nIt is not shown again.\n", made.ID, made.Name, made.APIKey)
+	fmt.Printf("%s  %s\n%s\nIt is not shown again.\n", created.ID, created.Name, created.APIKey)
 	return nil
 }
 
 type keysRevoke struct {
 	remote
-	ofTenant
+	tenantFlag
 	Key string `arg:"" help:"The key's id."`
 }
 

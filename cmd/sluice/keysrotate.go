@@ -42,49 +42,49 @@ func (r *keysRotate) Run(ctx context.Context) error {
 		}
 		id = me.Key
 	}
-	left, is, err := r.leftKey(ctx, id)
+	saved, is, err := r.savedCredentials(ctx, id)
 	if err != nil {
 		return err
 	}
 	overlap := int(r.Overlap / time.Second)
-	made, err := c.RotateKey(ctx, id, api.RotateKey{OverlapSeconds: &overlap})
+	created, err := c.RotateKey(ctx, id, api.RotateKey{OverlapSeconds: &overlap})
 	if err != nil {
 		return err
 	}
 	// Print it before anything else can fail, because it cannot be shown again.
 	if r.JSON {
-		err = printJSON(made)
+		err = printJSON(created)
 	} else {
-		fmt.Printf("%s  %s\n%s\nIt is not shown again.\n", made.ID, made.Name, made.APIKey)
+		fmt.Printf("%s  %s\n%s\nIt is not shown again.\n", created.ID, created.Name, created.APIKey)
 	}
 	if is {
-		left.APIKey = made.APIKey
-		err = errors.Join(err, apiclient.WriteCredentials(left))
+		saved.APIKey = created.APIKey
+		err = errors.Join(err, apiclient.WriteCredentials(saved))
 	}
 	return err
 }
 
-// leftKey returns the credentials that 'sluice up' wrote to the data directory, and whether their
-// key has this id.
-func (r *keysRotate) leftKey(ctx context.Context, id uuid.UUID) (apiclient.Credentials, bool, error) {
+// savedCredentials returns the credentials that 'sluice up' wrote to the data directory, and
+// whether their key has this id.
+func (r *keysRotate) savedCredentials(ctx context.Context, id uuid.UUID) (apiclient.Credentials, bool, error) {
 	data, err := dataDirectory(r.Data)
 	if err != nil {
 		return apiclient.Credentials{}, false, err
 	}
-	left, err := apiclient.ReadCredentials(data)
+	saved, err := apiclient.ReadCredentials(data)
 	if errors.Is(err, fs.ErrNotExist) {
-		return left, false, nil
+		return saved, false, nil
 	}
 	if err != nil {
-		return left, false, err
+		return saved, false, err
 	}
-	c, err := apiclient.Trusting(r.APITLSCA, left.URL, left.APIKey)
+	c, err := apiclient.Trusting(r.APITLSCA, saved.URL, saved.APIKey)
 	if err != nil {
-		return left, false, err
+		return saved, false, err
 	}
 	me, err := c.WhoAmI(ctx)
 	if err != nil { // the server is stopped, or the key has ended
-		return left, false, nil
+		return saved, false, nil
 	}
-	return left, me.Key == id, nil
+	return saved, me.Key == id, nil
 }

@@ -82,7 +82,7 @@ type collector struct {
 func (c *collector) add(line int, q schema.LabelledQuestion) error {
 	q.Question = strings.TrimSpace(q.Question)
 	if err := c.check(q); err != nil {
-		return c.wrong(line, err)
+		return c.lineError(line, err)
 	}
 	at, known := c.at[q.Question]
 	if !known {
@@ -91,15 +91,15 @@ func (c *collector) add(line int, q schema.LabelledQuestion) error {
 		return nil
 	}
 	have := &c.all[at]
-	have.Answers, have.Documents, have.Contains = joined(have.Answers, q.Answers), joined(have.Documents, q.Documents), joined(have.Contains, q.Contains)
+	have.Answers, have.Documents, have.Contains = mergeValues(have.Answers, q.Answers), mergeValues(have.Documents, q.Documents), mergeValues(have.Contains, q.Contains)
 	if err := c.check(*have); err != nil {
-		return c.wrong(line, err)
+		return c.lineError(line, err)
 	}
 	return nil
 }
 
-// joined appends the values of more that are not in list.
-func joined(list, more []string) []string {
+// mergeValues appends the values of more that are not in list.
+func mergeValues(list, more []string) []string {
 	for _, v := range more {
 		if !slices.Contains(list, v) {
 			list = append(list, v)
@@ -108,7 +108,7 @@ func joined(list, more []string) []string {
 	return list
 }
 
-func (c *collector) wrong(line int, err error) error {
+func (c *collector) lineError(line int, err error) error {
 	return fmt.Errorf("%s:%d: %w", c.path, line, err)
 }
 
@@ -138,7 +138,7 @@ func (c *collector) lines(in io.Reader) error {
 			continue
 		}
 		if !utf8.Valid(data) {
-			return c.wrong(line, errors.New("is not UTF-8: save the file in that encoding"))
+			return c.lineError(line, errors.New("is not UTF-8: save the file in that encoding"))
 		}
 		var q struct {
 			Question string     `json:"question"`
@@ -154,7 +154,7 @@ func (c *collector) lines(in io.Reader) error {
 			} `json:"metadata"`
 		}
 		if err := json.Unmarshal(data, &q); err != nil {
-			return c.wrong(line, fmt.Errorf("is not a JSON object of a question and its answers, such as {\"question\": \"...\", \"answer\": [\"...\"]}: %w", err))
+			return c.lineError(line, fmt.Errorf("is not a JSON object of a question and its answers, such as {\"question\": \"...\", \"answer\": [\"...\"]}: %w", err))
 		}
 		if q.Question == "" {
 			q.Question = q.Text
@@ -191,7 +191,7 @@ func (c *collector) csv(in io.Reader) error {
 		}
 	}
 	if question < 0 || answer < 0 {
-		return c.wrong(1, fmt.Errorf("the header %q has no columns question and answer", strings.Join(header, ",")))
+		return c.lineError(1, fmt.Errorf("the header %q has no columns question and answer", strings.Join(header, ",")))
 	}
 	for {
 		row, err := r.Read()
@@ -203,7 +203,7 @@ func (c *collector) csv(in io.Reader) error {
 		}
 		line, _ := r.FieldPos(question)
 		if !utf8.ValidString(row[question] + row[answer]) {
-			return c.wrong(line, errors.New("is not UTF-8: save the file in that encoding"))
+			return c.lineError(line, errors.New("is not UTF-8: save the file in that encoding"))
 		}
 		q := schema.LabelledQuestion{Question: row[question], Answers: cell(row[answer])}
 		if documents >= 0 && strings.TrimSpace(row[documents]) != "" {
@@ -224,9 +224,9 @@ func cell(text string) []string {
 	return []string{text}
 }
 
-// firstOf draws up to limit questions by their hashes. A larger limit draws the same questions and
-// more.
-func firstOf(all []schema.LabelledQuestion, limit int) []schema.LabelledQuestion {
+// sampleQuestions draws up to limit questions by their hashes. A larger limit draws the same
+// questions and more.
+func sampleQuestions(all []schema.LabelledQuestion, limit int) []schema.LabelledQuestion {
 	if limit <= 0 || limit >= len(all) {
 		return all
 	}

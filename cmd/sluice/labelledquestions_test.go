@@ -35,7 +35,7 @@ func TestLabelledQuestionsAreRead(t *testing.T) {
 }
 
 func TestBadQuestionFilesAreNamed(t *testing.T) {
-	for name, c := range map[string]struct{ file, content, says string }{
+	for name, c := range map[string]struct{ file, content, message string }{
 		"nothing":       {"a.jsonl", "\n", "a.jsonl: has no question"},
 		"no JSON":       {"a.jsonl", "{\"question\": \"Who?\", \"answer\": \"A\"}\nWho?\n", "a.jsonl:2: is not a JSON object of a question"},
 		"no answer":     {"a.jsonl", `{"question": "Who?"}`, "a.jsonl:1: answers: there are 0"},
@@ -50,8 +50,8 @@ func TestBadQuestionFilesAreNamed(t *testing.T) {
 		"a long one":    {"a.jsonl", `{"question": "` + strings.Repeat("x", schema.MaxQuestion+1) + `", "answer": "A"}`, "over 20000 characters"},
 	} {
 		_, err := readLabelledQuestions(questionsFile(t, c.file, c.content))
-		if err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: got %v, want %q", name, err, c.says)
+		if err == nil || !strings.Contains(err.Error(), c.message) {
+			t.Errorf("%s: got %v, want %q", name, err, c.message)
 		}
 	}
 	if _, err := readLabelledQuestions(t.TempDir()); err == nil || !strings.Contains(err.Error(), "is a folder") {
@@ -64,26 +64,26 @@ func TestADrawKeepsItsQuestions(t *testing.T) {
 	for _, w := range strings.Fields("one two three four five six seven") {
 		all = append(all, schema.LabelledQuestion{Question: w})
 	}
-	few, more := firstOf(all, 3), firstOf(all, 5)
-	if len(few) != 3 || !reflect.DeepEqual(few, more[:3]) || len(firstOf(all, 0)) != 7 || len(firstOf(all, 9)) != 7 {
+	few, more := sampleQuestions(all, 3), sampleQuestions(all, 5)
+	if len(few) != 3 || !reflect.DeepEqual(few, more[:3]) || len(sampleQuestions(all, 0)) != 7 || len(sampleQuestions(all, 9)) != 7 {
 		t.Errorf("%v is not the beginning of %v", few, more)
 	}
 }
 
 func TestABudgetIsSharedAndKept(t *testing.T) {
-	b := (&labelling{Calls: 6, Cost: 1, Parallel: 2}).budget()
-	if calls, dollars := b.take(4); calls != 4 || dollars != .5 {
+	b := (&labelFlags{Calls: 6, Cost: 1, Parallel: 2}).budget()
+	if calls, dollars := b.reserve(4); calls != 4 || dollars != .5 {
 		t.Errorf("got %d calls and $%g", calls, dollars)
 	}
-	if calls, _ := b.take(4); calls != 2 {
+	if calls, _ := b.reserve(4); calls != 2 {
 		t.Errorf("got %d calls of 2 left", calls)
 	}
-	b.settle(3, .25) // three calls were not made
-	if calls, dollars := b.take(4); calls != 3 || dollars != .375 {
+	b.settle(3, .25) // three were not made
+	if calls, dollars := b.reserve(4); calls != 3 || dollars != .375 {
 		t.Errorf("got %d calls and $%g", calls, dollars)
 	}
 	b.settle(3, .8)
-	if calls, _ := b.take(4); calls != 0 || b.calls != 3 {
+	if calls, _ := b.reserve(4); calls != 0 || b.calls != 3 {
 		t.Errorf("got %d calls of a budget that is spent, and %d are left", calls, b.calls)
 	}
 }

@@ -20,8 +20,8 @@ import (
 // request ends in time.
 const callsAtOnce = 4
 
-// labelling has the flags of commands that label questions with the language model.
-type labelling struct {
+// labelFlags has the flags of commands that label questions with the language model.
+type labelFlags struct {
 	remote
 	Collection string  `required:"" short:"c" help:"Name or id of the collection."`
 	Calls      int     `placeholder:"N" help:"Make so many calls of the language model at most; 0 is no bound."`
@@ -31,8 +31,8 @@ type labelling struct {
 	DryRun     bool    `help:"Say how many calls there are to make, and make none."`
 }
 
-// labelled is the result of a run.
-type labelled struct {
+// labelResult is the result of a run.
+type labelResult struct {
 	Model      string       `json:"model"`
 	Questions  int          `json:"questions"`
 	Done       int          `json:"done"`  // questions with nothing left to ask
@@ -65,7 +65,7 @@ type budget struct {
 }
 
 // budget returns the budget that the flags set. In a dry run it has no calls.
-func (l *labelling) budget() *budget {
+func (l *labelFlags) budget() *budget {
 	b := &budget{bounded: l.Calls > 0 || l.DryRun, calls: l.Calls, costly: l.Cost > 0, dollars: l.Cost, parallel: l.Parallel}
 	if l.DryRun {
 		b.calls = 0
@@ -74,10 +74,10 @@ func (l *labelling) budget() *budget {
 	return b
 }
 
-// take reserves up to most calls, and returns how much they may cost: the remaining dollars divided
-// by the number of parallel questions. If all calls are reserved, it waits until some are settled.
-// The caller must call settle if calls is not 0.
-func (b *budget) take(most int) (calls int, dollars float64) {
+// reserve reserves up to limit calls, and returns how much they may cost: the remaining dollars
+// divided by the number of parallel questions. If all calls are reserved, it waits until some are
+// settled. The caller must call settle if calls is not 0.
+func (b *budget) reserve(limit int) (calls int, dollars float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for b.bounded && b.calls == 0 && b.reserved > 0 {
@@ -86,9 +86,9 @@ func (b *budget) take(most int) (calls int, dollars float64) {
 	if b.costly && b.dollars <= 0 {
 		return 0, 0
 	}
-	calls = most
+	calls = limit
 	if b.bounded {
-		calls = min(most, b.calls)
+		calls = min(limit, b.calls)
 		b.calls -= calls
 	}
 	if b.costly {
@@ -119,17 +119,17 @@ type interrupted struct{ schema.Labelled }
 
 func (e *interrupted) Error() string { return e.Problem }
 
-const spentUp = "the budget is used up"
+const budgetExhausted = "the budget is used up"
 
 // run labels questions with a number of texts each.
-func (l *labelling) run(ctx context.Context, client *apiclient.Client, questions []schema.LabelledQuestion, texts int, what string) (*labelled, error) {
+func (l *labelFlags) run(ctx context.Context, client *apiclient.Client, questions []schema.LabelledQuestion, texts int, what string) (*labelResult, error) {
 	if l.Calls < 0 || l.Cost < 0 || l.Limit < 0 || l.Parallel < 1 || l.Parallel > 64 {
 		return nil, schema.Invalid("calls, cost, limit, parallel", "must be 0 or more (parallel: from 1 to 64)")
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	questions = firstOf(questions, l.Limit)
-	out := &labelled{Questions: len(questions)}
+	questions = sampleQuestions(questions, l.Limit)
+	out := &labelResult{Questions: len(questions)}
 	b := l.budget()
 	bar := newCounter(os.Stderr, what)
 	defer bar.end()
@@ -184,9 +184,9 @@ func (l *labelling) run(ctx context.Context, client *apiclient.Client, questions
 }
 
 // label labels one question until it is done or the budget is used up.
-func (l *labelling) label(ctx context.Context, client *apiclient.Client, q schema.LabelledQuestion, texts int, b *budget, out *labelled) (last schema.Labelled, err error) {
+func (l *labelFlags) label(ctx context.Context, client *apiclient.Client, q schema.LabelledQuestion, texts int, b *budget, out *labelResult) (last schema.Labelled, err error) {
 	for {
-		calls, dollars := b.take(callsAtOnce)
+		calls, dollars := b.reserve(callsAtOnce)
 		if calls == 0 && !l.DryRun { // a dry run asks what there is to do
 			return last, nil
 		}
@@ -217,7 +217,7 @@ func (l *labelling) label(ctx context.Context, client *apiclient.Client, q schem
 }
 
 // add adds the latest state of a question.
-func (s *labelled) add(last schema.Labelled) {
+func (s *labelResult) add(last schema.Labelled) {
 	if last.Model == "" {
 		s.Unseen++
 		return
@@ -242,8 +242,8 @@ func stops(err error) bool {
 		errors.Is(err, errNoPrice)
 }
 
-// say prints the result of a run.
-func (l *labelling) say(s *labelled) {
+// print prints the result of a run.
+func (l *labelFlags) print(s *labelResult) {
 	fmt.Printf("model      %s\n", printable(s.Model))
 	fmt.Printf("questions  %d, %d of them done; %d of %d answered correctly without retrieval\n", s.Questions, s.Done, s.Known, s.Asked)
 	if s.Texts > 0 {
@@ -267,12 +267,12 @@ func (l *labelling) say(s *labelled) {
 	case s.Stopped != "":
 		fmt.Printf("stopped    %s; run the same command again to continue\n", printable(s.Stopped))
 	case s.Left+s.Unseen > 0 && !l.DryRun:
-		fmt.Printf("stopped    %s; run the same command again to continue\n", spentUp)
+		fmt.Printf("stopped    %s; run the same command again to continue\n", budgetExhausted)
 	}
 }
 
 // begin reads the questions and labels them.
-func (l *labelling) begin(ctx context.Context, file string, texts int, what string) (*apiclient.Client, *labelled, error) {
+func (l *labelFlags) begin(ctx context.Context, file string, texts int, what string) (*apiclient.Client, *labelResult, error) {
 	questions, err := readLabelledQuestions(file)
 	if err != nil {
 		return nil, nil, err

@@ -61,14 +61,14 @@ func (n *collectionsCreate) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	made, err := c.CreateCollection(ctx, api.NewCollection{Name: n.Name, Description: n.Description, Language: n.Language, Segmentation: segmentation})
+	created, err := c.CreateCollection(ctx, api.NewCollection{Name: n.Name, Description: n.Description, Language: n.Language, Segmentation: segmentation})
 	if err != nil {
 		return err
 	}
 	if n.JSON {
-		return printJSON(made)
+		return printJSON(created)
 	}
-	fmt.Println("created " + made.Name)
+	fmt.Println("created " + created.Name)
 	return nil
 }
 
@@ -175,14 +175,14 @@ func (n *tenantsCreate) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	made, err := c.CreateTenant(ctx, api.NewTenant{Name: n.Name, MaxDocuments: n.MaxDocuments, MaxBytes: n.MaxBytes})
+	created, err := c.CreateTenant(ctx, api.NewTenant{Name: n.Name, MaxDocuments: n.MaxDocuments, MaxBytes: n.MaxBytes})
 	if err != nil {
 		return err
 	}
 	if n.JSON {
-		return printJSON(made)
+		return printJSON(created)
 	}
-	fmt.Printf("tenant  %s  %s\nkey     %s\nThe key is not shown again.\n", made.Name, made.ID, made.APIKey)
+	fmt.Printf("tenant  %s  %s\nkey     %s\nThe key is not shown again.\n", created.Name, created.ID, created.APIKey)
 	return nil
 }
 

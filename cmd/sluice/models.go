@@ -138,7 +138,7 @@ func (a *modelsAdd) Run(ctx context.Context) error {
 			unchecked = true
 			fmt.Fprintln(a.notes(), "not checked: "+err.Error())
 		} else {
-			options.Check = checker.mustWork
+			options.Check = checker.validate
 		}
 	}
 	added, err := modelpack.Add(ctx, options, add)
@@ -151,10 +151,10 @@ func (a *modelsAdd) Run(ctx context.Context) error {
 			Checked bool `json:"checked"`
 		}{added, !unchecked})
 	}
-	return a.say(added)
+	return a.print(added)
 }
 
-func (a *modelsAdd) say(added modelpack.Added) error {
+func (a *modelsAdd) print(added modelpack.Added) error {
 	p := added.Pack
 	what := "a copy of a pack"
 	switch added.Role {

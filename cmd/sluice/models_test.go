@@ -29,14 +29,14 @@ func sluice(t *testing.T, args ...string) (string, error) {
 	stdout := os.Stdout
 	os.Stdout = write
 	defer func() { os.Stdout = stdout }()
-	said := make(chan string)
+	output := make(chan string)
 	go func() {
 		text, _ := io.ReadAll(read)
-		said <- string(text)
+		output <- string(text)
 	}()
-	ran := run(args)
+	runErr := run(args)
 	_ = write.Close()
-	return <-said, ran
+	return <-output, runErr
 }
 
 func TestModelsAreAddedListedUsedAndRemoved(t *testing.T) {
@@ -99,8 +99,8 @@ func TestModelsAreAddedListedUsedAndRemoved(t *testing.T) {
 		t.Errorf("at last: %+v", p)
 	}
 	for name, c := range map[string]struct {
-		args []string
-		says string
+		args    []string
+		message string
 	}{
 		"a dimension without a table": {[]string{"add", testModels + "/bert-mean", "--unchecked"}, "dimension 32"},
 		"no hub":                      {[]string{"add", "hf:org/name", "--unchecked"}, "SLUICE_HUB_URL"},
@@ -110,8 +110,8 @@ func TestModelsAreAddedListedUsedAndRemoved(t *testing.T) {
 		"removing the shipped":        {[]string{"remove", "default"}, "default"},
 		"checking nothing":            {[]string{"check", "nothing"}, "sluice models list"},
 	} {
-		if _, err := sluice(t, append([]string{"models"}, c.args...)...); err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: got %v, want an error with %s", name, err, c.says)
+		if _, err := sluice(t, append([]string{"models"}, c.args...)...); err == nil || !strings.Contains(err.Error(), c.message) {
+			t.Errorf("%s: got %v, want an error with %s", name, err, c.message)
 		}
 	}
 }

@@ -79,14 +79,14 @@ func (c *modelsCalibrate) Run(ctx context.Context) error {
 		return fmt.Errorf("calibrate %s on %s: %w", c.Pack, c.Dataset, err)
 	}
 	if !c.DryRun {
-		if err := modelpack.Calibrate(ctx, pack, numbersOf(found), checker.mustWork); err != nil {
+		if err := modelpack.Calibrate(ctx, pack, numbersOf(found), checker.validate); err != nil {
 			return err
 		}
 	}
 	if c.JSON {
 		return printJSON(found)
 	}
-	c.say(pack, found)
+	c.print(pack, found)
 	return nil
 }
 
@@ -132,7 +132,7 @@ func (c *modelsCalibrate) find(ctx context.Context, checker checker, pack string
 	defer stop(child)
 	steps := newSteps()
 	defer steps.end()
-	return calibrate.Run(ctx, client, reading(client), dataset,
+	return calibrate.Run(ctx, client, newReader(client), dataset,
 		calibrate.Options{Questions: c.Questions, Language: c.Language, Seed: c.Seed, Progress: steps.show})
 }
 
@@ -161,13 +161,13 @@ func (s *steps) end() {
 	}
 }
 
-// withThresholds is a client whose Info has other thresholds than the pack.
-type withThresholds struct {
+// thresholdModels is a client whose Info has other thresholds than the pack.
+type thresholdModels struct {
 	*modelclient.Client
 	thresholds map[string]float64
 }
 
-func (w withThresholds) Info(ctx context.Context) (wire.ModelInfo, error) {
+func (w thresholdModels) Info(ctx context.Context) (wire.ModelInfo, error) {
 	info, err := w.Client.Info(ctx)
 	info.Calibrated = maps.Clone(info.Calibrated)
 	if info.Calibrated == nil {
@@ -177,11 +177,11 @@ func (w withThresholds) Info(ctx context.Context) (wire.ModelInfo, error) {
 	return info, err
 }
 
-// reading returns a reader that answers as the provider "extractive" does, at any risk.
-func reading(client *modelclient.Client) calibrate.Reader {
+// newReader returns a reader that answers as the provider "extractive" does, at any risk.
+func newReader(client *modelclient.Client) calibrate.Reader {
 	return func(ctx context.Context, question string, passages []wire.LLMPassage, thresholds map[string]float64) (calibrate.ReadAnswer, error) {
 		risk := 1.0
-		got, err := llm.NewExtractive(client, withThresholds{client, thresholds}).Complete(ctx,
+		got, err := llm.NewExtractive(client, thresholdModels{client, thresholds}).Complete(ctx,
 			wire.LLMRequest{Envelope: wire.Header(), Task: wire.TaskAnswer, Question: question, Passages: passages, Risk: &risk})
 		out := calibrate.ReadAnswer{Features: got.Features, Graph: wire.GraphPair}
 		if strings.HasPrefix(got.Model, wire.GraphReranker) {
@@ -229,7 +229,7 @@ func numbersOf(f calibrate.Found) modelpack.Numbers {
 	return n
 }
 
-func (c *modelsCalibrate) say(pack string, f calibrate.Found) {
+func (c *modelsCalibrate) print(pack string, f calibrate.Found) {
 	line := func(name, format string, args ...any) { fmt.Printf("%-12s%s\n", name, fmt.Sprintf(format, args...)) }
 	line("dataset", "%s: %d questions, %d passages", f.Dataset, f.Questions, f.Passages)
 	if e := f.Encoder; e != nil {

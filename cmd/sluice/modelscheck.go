@@ -59,14 +59,14 @@ func (c checker) check(ctx context.Context, dir string) (modelpack.Report, error
 	cmd.Env = append(withoutSettings(), "SLUICE_MODEL_PACK="+dir, "SLUICE_MODEL_PROVIDER="+c.model.ModelProvider,
 		"SLUICE_MODEL_THREADS="+fmt.Sprint(c.model.ModelThreads), "SLUICE_ONNXRUNTIME_LIB="+c.model.ONNXRuntimeLib, modelpack.NoTelemetry+"=1")
 	cmd.WaitDelay = 5 * time.Second
-	var out, words bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &words
+	var out, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &stderr
 	if err := cmd.Run(); err != nil {
-		said := strings.TrimPrefix(strings.TrimSpace(words.String()), "gpu-segmenter: ")
-		if said == "" || ctx.Err() != nil {
+		message := strings.TrimPrefix(strings.TrimSpace(stderr.String()), "gpu-segmenter: ")
+		if message == "" || ctx.Err() != nil {
 			return modelpack.Report{}, fmt.Errorf("gpu-segmenter could not check %s: %w", dir, errors.Join(ctx.Err(), err))
 		}
-		return modelpack.Report{}, fmt.Errorf("%s: %w", said, schema.ErrInvalid)
+		return modelpack.Report{}, fmt.Errorf("%s: %w", message, schema.ErrInvalid)
 	}
 	var report modelpack.Report
 	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
@@ -75,8 +75,8 @@ func (c checker) check(ctx context.Context, dir string) (modelpack.Report, error
 	return report, nil
 }
 
-// mustWork implements modelpack.Options.Check.
-func (c checker) mustWork(ctx context.Context, dir string) error {
+// validate implements modelpack.Options.Check.
+func (c checker) validate(ctx context.Context, dir string) error {
 	report, err := c.check(ctx, dir)
 	if err == nil && len(report.Problems) > 0 {
 		err = schema.Invalid("model", "%s", strings.Join(report.Problems, "; "))
@@ -115,7 +115,7 @@ func (c *modelsCheck) Run(ctx context.Context) error {
 		if err := printJSON(report); err != nil {
 			return err
 		}
-	} else if err := sayReport(path, report); err != nil {
+	} else if err := printReport(path, report); err != nil {
 		return err
 	}
 	if len(report.Problems) > 0 {
@@ -124,7 +124,7 @@ func (c *modelsCheck) Run(ctx context.Context) error {
 	return nil
 }
 
-func sayReport(path string, report modelpack.Report) error {
+func printReport(path string, report modelpack.Report) error {
 	info := report.Info
 	line := func(name, format string, args ...any) {
 		fmt.Printf("%-12s%s\n", name, printable(fmt.Sprintf(format, args...)))
@@ -158,11 +158,11 @@ func sayReport(path string, report modelpack.Report) error {
 	fmt.Println()
 	err := table("GRAPH SIZE GOLDENS DIFFERENCE TOLERANCE PADDING", func(row func(...any)) {
 		for _, g := range report.Graphs {
-			worst := "-"
+			difference := "-"
 			if g.Goldens > 0 {
-				worst = fmt.Sprintf("%.1e", g.Worst)
+				difference = fmt.Sprintf("%.1e", g.Worst)
 			}
-			row(g.Section, bytesText(g.Bytes), g.Goldens, worst, fmt.Sprintf("%.0e", g.Tolerance), fmt.Sprintf("%.1e", g.Padding))
+			row(g.Section, bytesText(g.Bytes), g.Goldens, difference, fmt.Sprintf("%.0e", g.Tolerance), fmt.Sprintf("%.1e", g.Padding))
 		}
 	})
 	if err != nil {

@@ -35,13 +35,13 @@ const (
 
 // overview is what the command prints.
 type overview struct {
-	Collection string         `json:"collection"`
-	Documents  int            `json:"documents"`
-	Types      []documentType `json:"types"`
-	Titles     []titled       `json:"titles"`
-	Unreadable int            `json:"unreadable,omitempty"` // documents that failed
-	Unfinished int            `json:"unfinished,omitempty"` // documents that are not searchable yet
-	Questions  []answered     `json:"questions"`
+	Collection string             `json:"collection"`
+	Documents  int                `json:"documents"`
+	Types      []documentType     `json:"types"`
+	Titles     []documentTitle    `json:"titles"`
+	Unreadable int                `json:"unreadable,omitempty"` // documents that failed
+	Unfinished int                `json:"unfinished,omitempty"` // documents that are not searchable yet
+	Questions  []answeredQuestion `json:"questions"`
 }
 
 type documentType struct {
@@ -51,13 +51,13 @@ type documentType struct {
 	Bytes     int64  `json:"bytes"`
 }
 
-type titled struct {
+type documentTitle struct {
 	Document string `json:"document"`
 	Title    string `json:"title,omitempty"`
 }
 
-// answered is a question with the server's answer.
-type answered struct {
+// answeredQuestion is a question with the server's answer.
+type answeredQuestion struct {
 	Question  string            `json:"question"`
 	Answer    string            `json:"answer"`
 	Citations []schema.Citation `json:"citations"`
@@ -72,18 +72,18 @@ func (o *overviewCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	seen, live, err := o.look(ctx, c)
+	seen, live, err := o.listDocuments(ctx, c)
 	if err != nil {
 		return err
 	}
 	if !o.JSON {
 		seen.print()
 	}
-	questions, err := o.suggested(ctx, c, live)
+	questions, err := o.suggestQuestions(ctx, c, live)
 	if err != nil {
 		return err
 	}
-	if seen.Questions, err = o.answerable(ctx, c, questions); err != nil {
+	if seen.Questions, err = o.answerQuestions(ctx, c, questions); err != nil {
 		return err
 	}
 	if o.JSON {
@@ -93,9 +93,9 @@ func (o *overviewCommand) Run(ctx context.Context) error {
 	return nil
 }
 
-// look lists the documents. It also returns the documents that can be asked about.
-func (o *overviewCommand) look(ctx context.Context, c *apiclient.Client) (*overview, []schema.Document, error) {
-	out := &overview{Collection: o.Collection, Titles: []titled{}}
+// listDocuments lists the documents. It also returns the documents that can be asked about.
+func (o *overviewCommand) listDocuments(ctx context.Context, c *apiclient.Client) (*overview, []schema.Document, error) {
+	out := &overview{Collection: o.Collection, Titles: []documentTitle{}}
 	types := map[string]documentType{}
 	var live []schema.Document
 	for d, err := range c.Documents(ctx, o.Collection, "", "") {
@@ -118,7 +118,7 @@ func (o *overviewCommand) look(ctx context.Context, c *apiclient.Client) (*overv
 		}
 		live = append(live, d)
 		if len(out.Titles) < o.Titles {
-			out.Titles = append(out.Titles, titled{Document: d.ExternalID, Title: d.Title})
+			out.Titles = append(out.Titles, documentTitle{Document: d.ExternalID, Title: d.Title})
 		}
 	}
 	out.Types = make([]documentType, 0, len(types))
@@ -131,16 +131,16 @@ func (o *overviewCommand) look(ctx context.Context, c *apiclient.Client) (*overv
 	return out, live, nil
 }
 
-// suggested reads some documents and returns the questions that they suggest, in the order in which
-// to ask them.
-func (o *overviewCommand) suggested(
+// suggestQuestions reads some documents and returns the questions that they suggest, in the order
+// in which to ask them.
+func (o *overviewCommand) suggestQuestions(
 	ctx context.Context, c *apiclient.Client, live []schema.Document,
 ) ([]suggest.Suggestion, error) {
 	if o.Questions == 0 {
 		return nil, nil
 	}
 	var out []suggest.Suggestion
-	for _, d := range spread(live, overviewDocuments) {
+	for _, d := range sampleDocuments(live, overviewDocuments) {
 		page, err := c.SectionPage(ctx, d.ID, apiclient.TextPage{Limit: overviewSections})
 		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", d.ExternalID, err)
@@ -154,8 +154,9 @@ func (o *overviewCommand) suggested(
 	return suggest.Order(out), nil
 }
 
-// spread picks at most n documents: first one of each type, then the others evenly over the list.
-func spread(documents []schema.Document, n int) []schema.Document {
+// sampleDocuments picks at most n documents: first one of each type, then the others evenly over
+// the list.
+func sampleDocuments(documents []schema.Document, n int) []schema.Document {
 	var firsts, others []schema.Document
 	seen := map[string]bool{}
 	for _, d := range documents {
@@ -174,12 +175,12 @@ func spread(documents []schema.Document, n int) []schema.Document {
 	return out
 }
 
-// answerable asks the questions, and returns those that are answered from the text that suggested
-// them.
-func (o *overviewCommand) answerable(
+// answerQuestions asks the questions, and returns those that are answered from the text that
+// suggested them.
+func (o *overviewCommand) answerQuestions(
 	ctx context.Context, c *apiclient.Client, questions []suggest.Suggestion,
-) ([]answered, error) {
-	out := []answered{}
+) ([]answeredQuestion, error) {
+	out := []answeredQuestion{}
 	quoted := map[schema.Span]bool{}
 	for _, q := range questions[:min(len(questions), overviewAsked*o.Questions)] {
 		if len(out) == o.Questions {
@@ -195,19 +196,19 @@ func (o *overviewCommand) answerable(
 		}
 		proof := a.Citations[cited]
 		quoted[proof.Span] = true
-		out = append(out, answered{Question: q.Text, Answer: a.Answer, Citations: a.Citations, proof: proof})
+		out = append(out, answeredQuestion{Question: q.Text, Answer: a.Answer, Citations: a.Citations, proof: proof})
 	}
 	return out, nil
 }
 
-// leastWords is the minimum number of words in a quote. A shorter one is often only a heading.
-const leastWords = 5
+// minQuoteWords is the minimum number of words in a quote. A shorter one is often only a heading.
+const minQuoteWords = 5
 
 // proves reports whether a citation is from the text that suggested a question: the sentence that
 // answers it if that is known, else any sentence of the document.
 func proves(c schema.Citation, q suggest.Suggestion) bool {
 	words := strings.Fields(c.Quote)
-	if c.Document != q.Document || len(words) < leastWords {
+	if c.Document != q.Document || len(words) < minQuoteWords {
 		return false
 	}
 	quote := strings.Join(words, " ")

@@ -85,11 +85,11 @@ func (k *plansChoose) begin(ctx context.Context, c *apiclient.Client) (schema.Pl
 		if err != nil {
 			return schema.PlanChoice{}, err
 		}
-		most := schema.MaxChoiceQuestions
+		limit := schema.MaxChoiceQuestions
 		if k.Limit > 0 {
-			most = min(most, k.Limit)
+			limit = min(limit, k.Limit)
 		}
-		for _, q := range firstOf(questions, most) {
+		for _, q := range sampleQuestions(questions, limit) {
 			n.Questions = append(n.Questions, api.KnownQuestion(q))
 		}
 	}
@@ -140,12 +140,12 @@ func (k *plansChoose) wait(ctx context.Context, c *apiclient.Client, choice sche
 	defer tick.Stop()
 	bar := newCounter(os.Stderr, "questions asked")
 	defer bar.end()
-	said := ""
+	note := ""
 	for !choice.State.Final() {
 		if choice.Questions > 0 {
 			bar.show(choice.Asked, choice.Questions)
-		} else if stage := string(choice.State) + " " + choice.Stage; stage != said && !k.JSON {
-			said = stage
+		} else if stage := string(choice.State) + " " + choice.Stage; stage != note && !k.JSON {
+			note = stage
 			fmt.Fprintf(os.Stderr, "choice %s: %s\n", choice.ID, strings.TrimSpace(stage))
 		}
 		select {

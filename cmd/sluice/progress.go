@@ -27,8 +27,8 @@ type progress struct {
 	lastDone, lastTotal int
 }
 
-// lineEvery is the interval between lines without a terminal.
-const lineEvery = 2 * time.Second
+// lineInterval is the interval between lines without a terminal.
+const lineInterval = 2 * time.Second
 
 func newProgress(out *os.File, quiet bool) *progress {
 	p := &progress{out: out, quiet: quiet}
@@ -80,7 +80,7 @@ func (p *progress) processed(done, total int) {
 }
 
 func (p *progress) line(what string, done, total int) {
-	if p.quiet || done == p.lastDone && total == p.lastTotal || done < total && time.Since(p.last) < lineEvery {
+	if p.quiet || done == p.lastDone && total == p.lastTotal || done < total && time.Since(p.last) < lineInterval {
 		return
 	}
 	p.last, p.lastDone, p.lastTotal = time.Now(), done, total
@@ -124,14 +124,14 @@ func (c *counter) show(done, total int) {
 		c.bar.SetCurrent(int64(done))
 		return
 	}
-	if done == total || time.Since(c.last) >= counterEvery {
+	if done == total || time.Since(c.last) >= counterInterval {
 		c.last = time.Now()
 		fmt.Fprintf(c.out, "%s: %d of %d\n", c.name, done, total)
 	}
 }
 
-// counterEvery is the interval between lines without a terminal.
-const counterEvery = 10 * time.Second
+// counterInterval is the interval between lines without a terminal.
+const counterInterval = 10 * time.Second
 
 // end leaves the last state on the screen.
 func (c *counter) end() {

@@ -39,13 +39,13 @@ func (l *ratingsList) Run(ctx context.Context) error {
 	})
 }
 
-// oneQuestion is the argument of commands on a question's rating.
-type oneQuestion struct {
+// questionArg is the argument of commands on a question's rating.
+type questionArg struct {
 	remote
 	Question string `arg:"" help:"The id of the question or job."`
 }
 
-func (o oneQuestion) named() (*apiclient.Client, uuid.UUID, error) {
+func (o questionArg) resolve() (*apiclient.Client, uuid.UUID, error) {
 	c, err := o.client()
 	if err != nil {
 		return nil, uuid.Nil, err
@@ -55,13 +55,13 @@ func (o oneQuestion) named() (*apiclient.Client, uuid.UUID, error) {
 }
 
 type ratingsSet struct {
-	oneQuestion
+	questionArg
 	Rating  string `arg:"" enum:"up,down" help:"up or down."`
 	Comment string `help:"Why."`
 }
 
 func (s *ratingsSet) Run(ctx context.Context) error {
-	c, id, err := s.named()
+	c, id, err := s.resolve()
 	if err != nil {
 		return err
 	}
@@ -76,10 +76,10 @@ func (s *ratingsSet) Run(ctx context.Context) error {
 	return nil
 }
 
-type ratingsRemove struct{ oneQuestion }
+type ratingsRemove struct{ questionArg }
 
 func (r *ratingsRemove) Run(ctx context.Context) error {
-	c, id, err := r.named()
+	c, id, err := r.resolve()
 	if err != nil {
 		return err
 	}

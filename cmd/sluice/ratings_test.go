@@ -33,9 +33,9 @@ func TestRatingsMakeADataset(t *testing.T) {
 		rating(none, schema.ThumbsUp, "Who?", false),
 		choice,
 	}
-	var done exported
+	var done exportCounts
 	questions := judgedQuestions(rated, map[string]bool{"a": true, "b": true}, &done)
-	if want := (exported{Questions: 2, Unanswerable: 1, Undecided: 2, Gone: 1}); done != want {
+	if want := (exportCounts{Questions: 2, Unanswerable: 1, Undecided: 2, Gone: 1}); done != want {
 		t.Errorf("counted %+v, not %+v", done, want)
 	}
 	e := &ratingsExport{Folder: t.TempDir()}

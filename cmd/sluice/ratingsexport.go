@@ -28,8 +28,8 @@ type ratingsExport struct {
 	Own        bool   `help:"Only ratings of the key, also for an admin."`
 }
 
-// exported counts what was written.
-type exported struct {
+// exportCounts counts what was written.
+type exportCounts struct {
 	Ratings      int `json:"ratings"`
 	Questions    int `json:"questions"`
 	Unanswerable int `json:"unanswerable"`
@@ -48,7 +48,7 @@ func (e *ratingsExport) Run(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Join(e.Folder, "qrels"), 0o755); err != nil {
 		return fmt.Errorf("make %s: %w", e.Folder, err)
 	}
-	var done exported
+	var done exportCounts
 	var rated []schema.RatedAnswer
 	for r, err := range c.Ratings(ctx, apiclient.RatingQuery{Collection: e.Collection, Own: e.Own}) {
 		if err != nil {
@@ -58,12 +58,12 @@ func (e *ratingsExport) Run(ctx context.Context) error {
 	}
 	slices.Reverse(rated) // oldest first
 	done.Ratings = len(rated)
-	living, err := e.corpus(ctx, c)
+	live, err := e.corpus(ctx, c)
 	if err != nil {
 		return err
 	}
-	done.Documents = len(living)
-	questions := judgedQuestions(rated, living, &done)
+	done.Documents = len(live)
+	questions := judgedQuestions(rated, live, &done)
 	err = errors.Join(
 		e.lines("ratings.jsonl", func(line func(any) error) error {
 			for _, r := range rated {
@@ -117,7 +117,7 @@ type judgedMetadata struct {
 // text that was read from the quote with the highest confidence, or the choice that was made. If
 // the answer is that the documents do not say, the question is unanswerable. An answer that was
 // rated down tells nothing: its documents may be relevant.
-func judgedQuestions(rated []schema.RatedAnswer, living map[string]bool, done *exported) []judgedQuestion {
+func judgedQuestions(rated []schema.RatedAnswer, live map[string]bool, done *exportCounts) []judgedQuestion {
 	votes := map[string]int{}
 	for _, r := range rated {
 		if r.Rating.Rating == schema.ThumbsUp {
@@ -147,7 +147,7 @@ func judgedQuestions(rated []schema.RatedAnswer, living map[string]bool, done *e
 		}
 		best := 0.0
 		for _, c := range r.Citations {
-			if !living[c.Document] {
+			if !live[c.Document] {
 				continue
 			}
 			if !slices.Contains(q.relevant, c.Document) {
@@ -185,7 +185,7 @@ func writeJudgements(w io.Writer, questions []judgedQuestion) error {
 // corpus writes the documents of the collection, and returns their external ids. A document is the
 // text of its sections as parsed, without markup.
 func (e *ratingsExport) corpus(ctx context.Context, c *apiclient.Client) (map[string]bool, error) {
-	living := map[string]bool{}
+	live := map[string]bool{}
 	collection, err := c.Collection(ctx, e.Collection)
 	if err != nil {
 		return nil, err
@@ -207,7 +207,7 @@ func (e *ratingsExport) corpus(ctx context.Context, c *apiclient.Client) (map[st
 				continue
 			}
 			if e.NoCorpus {
-				living[d.ExternalID] = true
+				live[d.ExternalID] = true
 				continue
 			}
 			text, err := documentText(ctx, c, d)
@@ -218,11 +218,11 @@ func (e *ratingsExport) corpus(ctx context.Context, c *apiclient.Client) (map[st
 			if err != nil {
 				return err
 			}
-			living[d.ExternalID] = true
+			live[d.ExternalID] = true
 			if err := line(corpusLine{ID: d.ExternalID, Title: d.Title, Text: text, Metadata: d.Metadata}); err != nil {
 				return err
 			}
-			bar.show(len(living)+skipped, total)
+			bar.show(len(live)+skipped, total)
 		}
 		return nil
 	}
@@ -234,7 +234,7 @@ func (e *ratingsExport) corpus(ctx context.Context, c *apiclient.Client) (map[st
 	if skipped > 0 {
 		fmt.Fprintf(os.Stderr, "left out %d documents that are not live or have a tab or a line break in their name\n", skipped)
 	}
-	return living, err
+	return live, err
 }
 
 // documentText returns the text of a document's sections.

@@ -89,7 +89,7 @@ func (b *collectionsRebuild) wait(ctx context.Context, c *apiclient.Client, r sc
 		number:  func(r schema.Rebuild) int { return r.Generation },
 		running: func(r schema.Rebuild) bool { return r.State == schema.GenerationBuilding },
 		text:    rebuildText,
-		look:    func(ctx context.Context) (schema.Rebuild, error) { return c.Rebuild(ctx, b.Name) },
+		poll:    func(ctx context.Context) (schema.Rebuild, error) { return c.Rebuild(ctx, b.Name) },
 		other:   func(n int) string { return fmt.Sprintf("another rebuild, of generation %d,", n) },
 	})
 }

@@ -56,7 +56,7 @@ func (b *collectionsReparse) wait(ctx context.Context, c *apiclient.Client, r sc
 		number:  func(r schema.Reparse) int { return r.Number },
 		running: func(r schema.Reparse) bool { return r.State == schema.ReparseRunning },
 		text:    reparseText,
-		look:    func(ctx context.Context) (schema.Reparse, error) { return c.Reparse(ctx, b.Name) },
+		poll:    func(ctx context.Context) (schema.Reparse, error) { return c.Reparse(ctx, b.Name) },
 		other:   func(n int) string { return fmt.Sprintf("another run, %d,", n) },
 	})
 }

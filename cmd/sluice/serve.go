@@ -146,7 +146,7 @@ func (c *migrateCommand) Run(ctx context.Context) error {
 	if err := store.Migrate(ctx, c.DatabaseOwnerURL, c.ServerURL(), c.DatabaseVectorURL); err != nil {
 		return err
 	}
-	made := struct {
+	output := struct {
 		Migrated bool   `json:"migrated"`
 		APIKey   string `json:"api_key,omitempty"`
 	}{Migrated: true}
@@ -158,17 +158,17 @@ func (c *migrateCommand) Run(ctx context.Context) error {
 			return err
 		}
 		defer db.Close()
-		if made.APIKey, _, err = auth.New(tenants.New(db)).EnsureBootstrap(ctx, c.Bootstrap); err != nil {
+		if output.APIKey, _, err = auth.New(tenants.New(db)).EnsureBootstrap(ctx, c.Bootstrap); err != nil {
 			return err
 		}
 	}
 	if c.JSON {
-		return printJSON(made)
+		return printJSON(output)
 	}
 	fmt.Println("the schema is up to date")
 	switch {
-	case made.APIKey != "":
-		fmt.Printf("first key of tenant %s, not shown again: %s\n", c.Bootstrap, made.APIKey)
+	case output.APIKey != "":
+		fmt.Printf("first key of tenant %s, not shown again: %s\n", c.Bootstrap, output.APIKey)
 	case c.Bootstrap != "":
 		fmt.Printf("tenant %s has a key already\n", c.Bootstrap)
 	}

@@ -36,7 +36,7 @@ func (a accessSubject) subject() (schema.AccessSubject, error) {
 }
 
 type sourcesPrincipals struct {
-	oneSource
+	sourceArg
 	Mapped bool `help:"Only those that somebody here is."`
 }
 
@@ -50,61 +50,61 @@ func (s *sourcesPrincipals) Run(ctx context.Context) error {
 		if p.Group {
 			kind, members = "group", fmt.Sprint(p.Members)
 		}
-		var who []string
+		var subject []string
 		for _, m := range p.Mappings {
-			who = append(who, fmt.Sprintf("%s %s", m.Kind, m.Value))
+			subject = append(subject, fmt.Sprintf("%s %s", m.Kind, m.Value))
 		}
-		return []any{p.ID, kind, p.Name, p.Email, members, strings.Join(who, ", ")}
+		return []any{p.ID, kind, p.Name, p.Email, members, strings.Join(subject, ", ")}
 	})
 }
 
-// onePrincipal is a principal of a source, and the subject that it is mapped to.
-type onePrincipal struct {
-	oneSource
+// principalArg is a principal of a source, and the subject that it is mapped to.
+type principalArg struct {
+	sourceArg
 	Principal string `arg:"" help:"Its id in the source, as 'sluice sources principals' lists it."`
 	accessSubject
 }
 
 // open returns a client and the subject.
-func (p *onePrincipal) open() (*apiclient.Client, schema.AccessSubject, error) {
+func (p *principalArg) open() (*apiclient.Client, schema.AccessSubject, error) {
 	c, err := p.client()
 	if err != nil {
 		return nil, schema.AccessSubject{}, err
 	}
-	who, err := p.subject()
-	return c, who, err
+	subject, err := p.subject()
+	return c, subject, err
 }
 
-type sourcesMap struct{ onePrincipal }
+type sourcesMap struct{ principalArg }
 
 func (m *sourcesMap) Run(ctx context.Context) error {
-	c, who, err := m.open()
+	c, subject, err := m.open()
 	if err != nil {
 		return err
 	}
-	made, err := c.MapPrincipal(ctx, m.Source, m.Principal, who)
+	created, err := c.MapPrincipal(ctx, m.Source, m.Principal, subject)
 	if err != nil {
 		return err
 	}
 	if m.JSON {
-		return printJSON(made)
+		return printJSON(created)
 	}
-	fmt.Printf("%s %s is %s in %s\n", made.Kind, printable(made.Value), printable(made.Principal), printable(m.Source))
+	fmt.Printf("%s %s is %s in %s\n", created.Kind, printable(created.Value), printable(created.Principal), printable(m.Source))
 	return nil
 }
 
-type sourcesUnmap struct{ onePrincipal }
+type sourcesUnmap struct{ principalArg }
 
 func (m *sourcesUnmap) Run(ctx context.Context) error {
-	c, who, err := m.open()
+	c, subject, err := m.open()
 	if err != nil {
 		return err
 	}
-	if err := c.UnmapPrincipal(ctx, m.Source, m.Principal, who); err != nil {
+	if err := c.UnmapPrincipal(ctx, m.Source, m.Principal, subject); err != nil {
 		return err
 	}
 	if !m.JSON {
-		fmt.Printf("%s %s is not %s in %s any more\n", who.Kind, printable(who.Value), printable(m.Principal), printable(m.Source))
+		fmt.Printf("%s %s is not %s in %s any more\n", subject.Kind, printable(subject.Value), printable(m.Principal), printable(m.Source))
 	}
 	return nil
 }
@@ -125,7 +125,7 @@ func (e *accessExplain) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	who, err := e.subject()
+	subject, err := e.subject()
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (e *accessExplain) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	found, err := c.ExplainAccess(ctx, document.String(), who)
+	found, err := c.ExplainAccess(ctx, document.String(), subject)
 	if err != nil {
 		return err
 	}

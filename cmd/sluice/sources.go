@@ -57,7 +57,7 @@ const maxLine = 64 << 20
 func sources(paths []string, prefix string, common schema.Attributes) iter.Seq2[source, error] {
 	return func(yield func(source, error) bool) {
 		seen := map[string]string{}
-		give := func(s source, err error) bool {
+		yieldSource := func(s source, err error) bool {
 			if err != nil {
 				return yield(source{}, err)
 			}
@@ -75,7 +75,7 @@ func sources(paths []string, prefix string, common schema.Attributes) iter.Seq2[
 				return
 			}
 			for _, p := range expanded {
-				if !walk(p, common, give) {
+				if !walk(p, common, yieldSource) {
 					return
 				}
 			}
@@ -98,25 +98,25 @@ func expand(path string) ([]string, error) {
 	return found, nil
 }
 
-func walk(root string, common schema.Attributes, give func(source, error) bool) bool {
+func walk(root string, common schema.Attributes, yieldSource func(source, error) bool) bool {
 	info, err := os.Stat(root)
 	if err != nil {
-		give(source{}, fmt.Errorf("%s: %w", root, errors.Unwrap(err)))
+		yieldSource(source{}, fmt.Errorf("%s: %w", root, errors.Unwrap(err)))
 		return false
 	}
 	if !info.IsDir() {
 		if entries, ok := openArchive(root, info); ok {
-			return entries.walk(common, give)
+			return entries.walk(common, yieldSource)
 		}
-		return giveFile(root, filepath.Base(root), common, give)
+		return yieldFile(root, filepath.Base(root), common, yieldSource)
 	}
 	if corpus := filepath.Join(root, "corpus.jsonl"); isFile(corpus) {
-		return walkCorpus(corpus, common, give)
+		return walkCorpus(corpus, common, yieldSource)
 	}
-	goOn := true
+	more := true
 	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
-			if goOn = give(source{}, &unreadable{path, err}); !goOn {
+			if more = yieldSource(source{}, &unreadable{path, err}); !more {
 				return fs.SkipAll
 			}
 			return nil
@@ -136,16 +136,16 @@ func walk(root string, common schema.Attributes, give func(source, error) bool) 
 		if err != nil {
 			return err
 		}
-		if goOn = giveFile(path, filepath.ToSlash(relative), common, give); !goOn {
+		if more = yieldFile(path, filepath.ToSlash(relative), common, yieldSource); !more {
 			return fs.SkipAll
 		}
 		return nil
 	})
 	if err != nil {
-		give(source{}, fmt.Errorf("walk %s: %w", root, err))
+		yieldSource(source{}, fmt.Errorf("walk %s: %w", root, err))
 		return false
 	}
-	return goOn
+	return more
 }
 
 func isFile(path string) bool {
@@ -153,14 +153,14 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-func giveFile(path, id string, common schema.Attributes, give func(source, error) bool) bool {
+func yieldFile(path, id string, common schema.Attributes, yieldSource func(source, error) bool) bool {
 	s := source{externalID: id, fileName: path, attributes: common,
 		open: func() (io.ReadCloser, error) { return os.Open(path) }}
 	err := s.hash()
 	if err != nil {
-		return give(source{}, &unreadable{path, err})
+		return yieldSource(source{}, &unreadable{path, err})
 	}
-	return give(s, nil)
+	return yieldSource(s, nil)
 }
 
 // hash sets the size, the hash and the fingerprint.
@@ -187,10 +187,10 @@ type corpusLine struct {
 	Metadata schema.Metadata `json:"metadata"`
 }
 
-func walkCorpus(path string, common schema.Attributes, give func(source, error) bool) bool {
+func walkCorpus(path string, common schema.Attributes, yieldSource func(source, error) bool) bool {
 	f, err := os.Open(path)
 	if err != nil {
-		return give(source{}, &unreadable{path, err})
+		return yieldSource(source{}, &unreadable{path, err})
 	}
 	defer func() { _ = f.Close() }()
 	lines := bufio.NewScanner(f)
@@ -203,12 +203,12 @@ func walkCorpus(path string, common schema.Attributes, give func(source, error) 
 		if err != nil {
 			err = &unreadable{fmt.Sprintf("%s line %d", path, n), err}
 		}
-		if !give(s, err) {
+		if !yieldSource(s, err) {
 			return false
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return give(source{}, &unreadable{path, err})
+		return yieldSource(source{}, &unreadable{path, err})
 	}
 	return true
 }

@@ -39,10 +39,10 @@ func openArchive(path string, info fs.FileInfo) (archive, bool) {
 	return a, a.err != nil || len(a.files) > 0
 }
 
-// walk passes the entries to give in the archive's order.
-func (a archive) walk(common schema.Attributes, give func(source, error) bool) bool {
+// walk passes the entries to yieldSource in the archive's order.
+func (a archive) walk(common schema.Attributes, yieldSource func(source, error) bool) bool {
 	if a.err != nil {
-		return give(source{}, &unreadable{a.path, plain(a.err)})
+		return yieldSource(source{}, &unreadable{a.path, plain(a.err)})
 	}
 	for _, f := range a.files {
 		s := source{externalID: filepath.Base(a.path) + "/" + f.Path, fileName: f.Path, attributes: common, open: f.Open}
@@ -53,7 +53,7 @@ func (a archive) walk(common schema.Attributes, give func(source, error) bool) b
 		if err != nil {
 			err = &unreadable{a.path + "/" + f.Path, plain(err)}
 		}
-		if !give(s, err) {
+		if !yieldSource(s, err) {
 			return false
 		}
 	}

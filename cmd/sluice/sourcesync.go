@@ -156,13 +156,13 @@ func (a *sourcesAdd) Run(ctx context.Context) error {
 	if _, err := c.Collection(ctx, a.Collection); apiclient.IsStatus(err, http.StatusNotFound) {
 		return fmt.Errorf("%w; 'sluice collections create %s' makes it", err, a.Collection)
 	}
-	made, err := c.CreateSource(ctx, api.NewSource{Name: a.Name, Collection: a.Collection, Driver: a.Driver, Settings: values, Paused: a.Paused,
+	created, err := c.CreateSource(ctx, api.NewSource{Name: a.Name, Collection: a.Collection, Driver: a.Driver, Settings: values, Paused: a.Paused,
 		SourceRules: api.SourceRules{Include: a.Include, Exclude: a.Exclude, Labels: a.Label, MaxBytes: a.MaxBytes, MaxItems: a.MaxItems,
 			MaxShorter: a.MaxShorter, Every: &every}})
 	if err != nil {
 		return err
 	}
-	return printSource(made, a.JSON)
+	return printSource(created, a.JSON)
 }
 
 // minutes converts the interval between runs to minutes.
@@ -198,14 +198,14 @@ func printSource(s schema.Source, asJSON bool) error {
 	return nil
 }
 
-// oneSource is the argument of commands on a source.
-type oneSource struct {
+// sourceArg is the argument of commands on a source.
+type sourceArg struct {
 	remote
 	Source string `arg:"" help:"The source's name, or its id."`
 }
 
 // do makes the server perform an action on the source, and prints the source.
-func (o oneSource) do(ctx context.Context, action string) error {
+func (o sourceArg) do(ctx context.Context, action string) error {
 	c, err := o.client()
 	if err != nil {
 		return err
@@ -218,7 +218,7 @@ func (o oneSource) do(ctx context.Context, action string) error {
 }
 
 type sourcesShow struct {
-	oneSource
+	sourceArg
 	Skipped bool `help:"List what the newest run left out, with reasons."`
 	Items   bool `help:"List the items."`
 	Runs    bool `help:"List the runs, newest first."`
@@ -249,7 +249,7 @@ func (s *sourcesShow) Run(ctx context.Context) error {
 }
 
 type sourcesChange struct {
-	oneSource
+	sourceArg
 	sourceSettings
 	Include    *[]string      `help:"Patterns of paths that are followed, in place of those before." sep:"none"`
 	Exclude    *[]string      `help:"Patterns of paths that are not." sep:"none"`
@@ -285,7 +285,7 @@ func (s *sourcesChange) Run(ctx context.Context) error {
 }
 
 type sourcesPreview struct {
-	oneSource
+	sourceArg
 	Limit int `default:"100" help:"Items that are shown at most."`
 }
 
@@ -314,7 +314,7 @@ func (p *sourcesPreview) Run(ctx context.Context) error {
 }
 
 type sourcesSync struct {
-	oneSource
+	sourceArg
 	Wait bool `help:"Wait until the run has ended, or needs somebody."`
 }
 
@@ -358,20 +358,20 @@ func (s *sourcesSync) Run(ctx context.Context) error {
 	}
 }
 
-type sourcesCancel struct{ oneSource }
+type sourcesCancel struct{ sourceArg }
 
 func (s *sourcesCancel) Run(ctx context.Context) error { return s.do(ctx, apiclient.SourceCancel) }
 
-type sourcesPause struct{ oneSource }
+type sourcesPause struct{ sourceArg }
 
 func (s *sourcesPause) Run(ctx context.Context) error { return s.do(ctx, apiclient.SourcePause) }
 
-type sourcesResume struct{ oneSource }
+type sourcesResume struct{ sourceArg }
 
 func (s *sourcesResume) Run(ctx context.Context) error { return s.do(ctx, apiclient.SourceResume) }
 
 type sourcesConfirm struct {
-	oneSource
+	sourceArg
 	RunID string `name:"run" help:"The run that asks, as 'sluice sources show' has it; the newest when left out."`
 }
 
@@ -388,7 +388,7 @@ func (s *sourcesConfirm) Run(ctx context.Context) error {
 }
 
 type sourcesRemove struct {
-	oneSource
+	sourceArg
 	KeepDocuments bool `help:"Its documents stay in the collection."`
 }
 

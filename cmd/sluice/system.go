@@ -193,9 +193,9 @@ func (u *system) addresses(servers []lifecycle.Service) {
 
 func (u *system) connect(ctx context.Context, closing func(func())) (err error) {
 	// A third of the connections is for ingestion, so that it cannot use up all of them.
-	apart := max(4, u.settings.DatabaseConnections/3)
+	ingestConnections := max(4, u.settings.DatabaseConnections/3)
 	o, err := program.WithBlobs(store.Options{
-		Name: "sluice up", MaxConns: max(4, u.settings.DatabaseConnections-apart),
+		Name: "sluice up", MaxConns: max(4, u.settings.DatabaseConnections-ingestConnections),
 		VectorURL: u.vectorURL, IndexBuilds: u.settings.IndexBuilds,
 	}, u.settings.Blobs)
 	if err != nil {
@@ -214,7 +214,7 @@ func (u *system) connect(ctx context.Context, closing func(func())) (err error) 
 	if u.settings.DatabaseURL == "" { // the backends are processes of this machine
 		o.Connected = u.background()
 	}
-	o.Name, o.MaxConns, o.Lane = "sluice up, ingestion", apart, store.Batch
+	o.Name, o.MaxConns, o.Lane = "sluice up, ingestion", ingestConnections, store.Batch
 	if u.ingestion, err = store.Open(ctx, u.databaseURL, o); err != nil {
 		return err
 	}
@@ -370,7 +370,7 @@ func (u *system) workers(ctx context.Context) (lifecycle.Service, error) {
 		return nil, err
 	}
 	api, err := apiserver.New(ctx, s.HTTP, apiserver.Deps{SourceKeys: sealing, Store: u.store, Receipts: receipts, NATS: u.nats[wire.ProgramServe], Signer: u.signers[wire.ProgramServe], Version: version, Plans: s.Plans, OIDC: s.OIDC, PublicURL: s.PublicURL,
-		Temporal: u.temporal, Namespace: s.TemporalNamespace, Room: func() error { return local.Room(s.Data, s.KeepFree<<20) }, Ready: u.queues})
+		Temporal: u.temporal, Namespace: s.TemporalNamespace, CheckDisk: func() error { return local.CheckDisk(s.Data, s.KeepFree<<20) }, Ready: u.queues})
 	if err != nil {
 		return nil, err
 	}

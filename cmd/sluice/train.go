@@ -22,7 +22,7 @@ type questionsCommand struct {
 }
 
 type trainLabels struct {
-	labelling
+	labelFlags
 	Questions string `required:"" type:"existingfile" placeholder:"FILE" help:"Questions with answers that the collection's documents have: JSON Lines or CSV."`
 	Texts     int    `default:"10" help:"How many texts of each question are labelled, of those found for it (FIT-RAG: 50)."`
 	Seed      uint64 `default:"1" help:"Divides the questions into those to learn from and those to measure on."`
@@ -35,9 +35,9 @@ func (*trainLabels) Help() string {
 		"docs/fitrag.md has the details."
 }
 
-// trained is what training prints as JSON.
-type trained struct {
-	*labelled
+// trainResult is what training prints as JSON.
+type trainResult struct {
+	*labelResult
 	Preference *schema.Preference `json:"preference,omitempty"`
 	Unlearnt   string             `json:"unlearnt,omitempty"` // why there is no preference
 }
@@ -50,7 +50,7 @@ func (c *trainLabels) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	out := trained{labelled: done}
+	out := trainResult{labelResult: done}
 	if !c.DryRun && done.Texts > 0 && ctx.Err() == nil {
 		p, err := client.LearnPreference(ctx, c.Collection, api.NewPreference{Model: done.Model, Seed: c.Seed})
 		if err != nil {
@@ -62,7 +62,7 @@ func (c *trainLabels) Run(ctx context.Context) error {
 	if c.JSON {
 		return printJSON(out)
 	}
-	c.say(done)
+	c.print(done)
 	switch p := out.Preference; {
 	case out.Unlearnt != "":
 		fmt.Printf("learnt     nothing: %s\n", printable(out.Unlearnt))
@@ -75,7 +75,7 @@ func (c *trainLabels) Run(ctx context.Context) error {
 }
 
 type questionsImport struct {
-	labelling
+	labelFlags
 	File string `arg:"" type:"existingfile" help:"Questions with answers: JSON Lines or CSV."`
 }
 
@@ -87,7 +87,7 @@ func (c *questionsImport) Run(ctx context.Context) error {
 	if c.JSON {
 		return printJSON(done)
 	}
-	c.say(done)
+	c.print(done)
 	return nil
 }
 

@@ -53,8 +53,8 @@ func (i *tenantsImport) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tell := printProgress()
-	r, err := backup.Import(ctx, i.Dir, backups.NewImporter(backups.ImportOptions{URL: address, Name: i.Name, Tell: tell}), tell)
+	progress := printProgress()
+	r, err := backup.Import(ctx, i.Dir, backups.NewImporter(backups.ImportOptions{URL: address, Name: i.Name, Progress: progress}), progress)
 	if err != nil {
 		return err
 	}

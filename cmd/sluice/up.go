@@ -138,8 +138,8 @@ func (u *system) key(ctx context.Context) (string, error) {
 		}
 		slog.WarnContext(ctx, "the API key in the data directory no longer works; making a new one")
 	}
-	key, made, err := u.auth.EnsureBootstrap(ctx, tenantName)
-	if err != nil || made {
+	key, created, err := u.auth.EnsureBootstrap(ctx, tenantName)
+	if err != nil || created {
 		return key, err
 	}
 	return u.auth.RenewBootstrap(ctx, tenantName)

@@ -51,15 +51,15 @@ func (v *verifyCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	said, err := receipt.Open(from.receipt, from.keys)
+	opened, err := receipt.Open(from.receipt, from.keys)
 	if err != nil {
 		return fmt.Errorf("the receipt is refused: %w", err)
 	}
-	proofs, err := v.prove(ctx, said, from)
+	proofs, err := v.prove(ctx, opened, from)
 	if err != nil {
 		return err
 	}
-	return v.print(said, proofs)
+	return v.print(opened, proofs)
 }
 
 // evidence is what a proof of an answer starts from.
@@ -71,7 +71,7 @@ type evidence struct {
 
 // read reads a saved receipt.
 func (v *verifyCommand) read() (out evidence, err error) {
-	if out.receipt, err = readAtMost(v.Receipt, receipt.MaxBytes+1); err != nil {
+	if out.receipt, err = readLimited(v.Receipt, receipt.MaxBytes+1); err != nil {
 		return out, err
 	}
 	out.keys, err = v.trusted()
@@ -79,7 +79,7 @@ func (v *verifyCommand) read() (out evidence, err error) {
 }
 
 func (v *verifyCommand) trusted() ([]receipt.PublicKey, error) {
-	text, err := readAtMost(v.Key, 1<<20)
+	text, err := readLimited(v.Key, 1<<20)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func (v *verifyCommand) save(name string, data []byte) error {
 	return nil
 }
 
-func (v *verifyCommand) prove(ctx context.Context, said receipt.Receipt, from evidence) (proofs []receipt.Proof, err error) {
+func (v *verifyCommand) prove(ctx context.Context, opened receipt.Receipt, from evidence) (proofs []receipt.Proof, err error) {
 	v.ParseWorkers = 1
 	parsers, err := ingestworker.Parsers(v.Parse)
 	if err != nil {
@@ -157,7 +157,7 @@ func (v *verifyCommand) prove(ctx context.Context, said receipt.Receipt, from ev
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, parsers.Stop(context.WithoutCancel(ctx))) }()
-	return said.Prove(ctx, receipt.Sources{
+	return opened.Prove(ctx, receipt.Sources{
 		Bytes: func(ctx context.Context, c receipt.CitedQuote) ([]byte, error) { return v.bytes(ctx, from.server, c) },
 		Parse: func(ctx context.Context, f receipt.CitedFile, data []byte) (schema.Parsed, error) {
 			return parsers.ParseFile(ctx, parse.NamedFile{Name: f.Name, MediaType: f.MediaType, Language: f.Language, Data: data})
@@ -183,7 +183,7 @@ func (v *verifyCommand) bytes(ctx context.Context, server *apiclient.Client, c r
 // findFile finds the file of a citation in a folder: the one that is named after its version, or
 // one with its hash.
 func findFile(dir string, c receipt.CitedQuote) ([]byte, error) {
-	data, err := readAtMost(filepath.Join(dir, c.Version.String()), c.File.Bytes+1)
+	data, err := readLimited(filepath.Join(dir, c.Version.String()), c.File.Bytes+1)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return data, err
 	}
@@ -209,7 +209,7 @@ func findFile(dir string, c receipt.CitedQuote) ([]byte, error) {
 	case found == "":
 		return nil, fmt.Errorf("no file in %s has its %d bytes with the SHA-256 %s", dir, c.File.Bytes, c.File.SHA256)
 	}
-	return readAtMost(found, c.File.Bytes+1)
+	return readLimited(found, c.File.Bytes+1)
 }
 
 func fileSum(path string) (string, error) {
@@ -225,18 +225,18 @@ func fileSum(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// readAtMost reads up to most bytes of a file. A larger file is not the expected one.
-func readAtMost(path string, most int64) ([]byte, error) {
+// readLimited reads up to limit bytes of a file. A larger file is not the expected one.
+func readLimited(path string, limit int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	return io.ReadAll(io.LimitReader(f, most))
+	return io.ReadAll(io.LimitReader(f, limit))
 }
 
-// verified is what is printed as JSON.
-type verified struct {
+// verifyResult is what is printed as JSON.
+type verifyResult struct {
 	Proved    bool            `json:"proved"`
 	Receipt   receipt.Receipt `json:"receipt"`
 	Citations []provedPart    `json:"citations"`
@@ -250,7 +250,7 @@ type provedPart struct {
 }
 
 func (v *verifyCommand) print(r receipt.Receipt, proofs []receipt.Proof) error {
-	out := verified{Receipt: r, Citations: []provedPart{}}
+	out := verifyResult{Receipt: r, Citations: []provedPart{}}
 	proved := 0
 	for _, p := range proofs {
 		out.Citations = append(out.Citations, provedPart{p.FileProved, p.TextProved, p.PlaceProved, p.Problem})

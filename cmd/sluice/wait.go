@@ -11,9 +11,9 @@ import (
 // unfinished are the states of documents that a worker still has to process.
 var unfinished = []schema.State{schema.StateReceived, schema.StateQueued, schema.StateProcessing}
 
-// listEvery is the minimum time between two listings of all unfinished documents if the collection
-// has many.
-const listEvery = 10 * time.Second
+// listInterval is the minimum time between two listings of all unfinished documents if the
+// collection has many.
+const listInterval = 10 * time.Second
 
 // wait polls until every document of this run has an outcome.
 func (r *ingestion) wait(ctx context.Context) error {
@@ -25,19 +25,19 @@ func (r *ingestion) wait(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		var open int64
+		var count int64
 		for _, s := range unfinished {
-			open += c.Counts[s]
+			count += c.Counts[s]
 		}
-		mine := int(min(open, int64(total)))
-		if open > 0 && (open <= 500 || time.Since(lastList) > listEvery) {
-			if mine, err = r.mine(ctx); err != nil {
+		open := int(min(count, int64(total)))
+		if count > 0 && (count <= 500 || time.Since(lastList) > listInterval) {
+			if open, err = r.countUnfinished(ctx); err != nil {
 				return err
 			}
 			lastList = time.Now()
 		}
-		r.progress.processed(total-mine, total)
-		if mine == 0 {
+		r.progress.processed(total-open, total)
+		if open == 0 {
 			return r.outcomes(ctx)
 		}
 		select {
@@ -49,8 +49,8 @@ func (r *ingestion) wait(ctx context.Context) error {
 	}
 }
 
-// mine counts this run's unfinished documents.
-func (r *ingestion) mine(ctx context.Context) (int, error) {
+// countUnfinished counts this run's unfinished documents.
+func (r *ingestion) countUnfinished(ctx context.Context) (int, error) {
 	open := map[string]bool{}
 	for _, state := range unfinished {
 		for d, err := range r.client.Documents(ctx, r.Collection, state, "") {

@@ -51,11 +51,11 @@ func (a *webhooksAdd) Run(ctx context.Context) error {
 	if a.Result {
 		n.Include = []string{schema.IncludeResult}
 	}
-	made, err := c.CreateWebhook(ctx, n)
+	created, err := c.CreateWebhook(ctx, n)
 	if err != nil {
 		return err
 	}
-	return printSecret(made, a.JSON)
+	return printSecret(created, a.JSON)
 }
 
 func printSecret(w api.WebhookSecret, asJSON bool) error {
@@ -66,14 +66,14 @@ func printSecret(w api.WebhookSecret, asJSON bool) error {
 	return nil
 }
 
-// oneWebhook is the argument of commands on a webhook.
-type oneWebhook struct {
+// webhookArg is the argument of commands on a webhook.
+type webhookArg struct {
 	remote
 	Webhook string `arg:"" help:"The webhook's id."`
 }
 
-// named returns the client and the webhook's id.
-func (o oneWebhook) named() (*apiclient.Client, uuid.UUID, error) {
+// resolve returns the client and the webhook's id.
+func (o webhookArg) resolve() (*apiclient.Client, uuid.UUID, error) {
 	c, err := o.client()
 	if err != nil {
 		return nil, uuid.Nil, err
@@ -82,24 +82,24 @@ func (o oneWebhook) named() (*apiclient.Client, uuid.UUID, error) {
 	return c, id, err
 }
 
-type webhooksRotate struct{ oneWebhook }
+type webhooksRotate struct{ webhookArg }
 
 func (r *webhooksRotate) Run(ctx context.Context) error {
-	c, id, err := r.named()
+	c, id, err := r.resolve()
 	if err != nil {
 		return err
 	}
-	made, err := c.RotateWebhook(ctx, id)
+	created, err := c.RotateWebhook(ctx, id)
 	if err != nil {
 		return err
 	}
-	return printSecret(made, r.JSON)
+	return printSecret(created, r.JSON)
 }
 
-type webhooksRemove struct{ oneWebhook }
+type webhooksRemove struct{ webhookArg }
 
 func (r *webhooksRemove) Run(ctx context.Context) error {
-	c, id, err := r.named()
+	c, id, err := r.resolve()
 	if err != nil {
 		return err
 	}
@@ -114,12 +114,12 @@ func (r *webhooksRemove) Run(ctx context.Context) error {
 }
 
 type webhooksDeliveries struct {
-	oneWebhook
+	webhookArg
 	State schema.DeliveryState `help:"Only those that are waiting, delivered or failed." placeholder:"STATE"`
 }
 
 func (d *webhooksDeliveries) Run(ctx context.Context) error {
-	c, id, err := d.named()
+	c, id, err := d.resolve()
 	if err != nil {
 		return err
 	}
@@ -129,12 +129,12 @@ func (d *webhooksDeliveries) Run(ctx context.Context) error {
 }
 
 type webhooksReplay struct {
-	oneWebhook
+	webhookArg
 	Delivery string `arg:"" help:"The delivery's id."`
 }
 
 func (r *webhooksReplay) Run(ctx context.Context) error {
-	c, id, err := r.named()
+	c, id, err := r.resolve()
 	if err != nil {
 		return err
 	}

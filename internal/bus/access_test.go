@@ -16,9 +16,9 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// mayBe lists the permissions once more, independently of the code: a subject, its publishers, its
-// subscribers.
-const mayBe = `
+// permissionTable lists the permissions once more, independently of the code: a subject, its
+// publishers, its subscribers.
+const permissionTable = `
 sluice.query.search                          serve                       query-worker
 sluice.query.ask                             serve                       query-worker
 sluice.query.search.cancel                   serve                       query-worker
@@ -130,7 +130,7 @@ func TestAProgramsCredentialsAllowItsSubjectsAlone(t *testing.T) {
 		}
 		return nc.LastError() == nil
 	}
-	for line := range strings.Lines(strings.TrimSpace(mayBe)) {
+	for line := range strings.Lines(strings.TrimSpace(permissionTable)) {
 		f := strings.Fields(strings.ReplaceAll(line, "TENANT", tenant))
 		subject, publishers, subscribers := f[0], strings.Split(f[1], ","), strings.Split(f[2], ",")
 		for _, p := range wire.Programs() {

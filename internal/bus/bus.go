@@ -111,8 +111,8 @@ type StreamLimits struct {
 
 // EnsureStreams creates or updates the streams. Several processes may call it at once.
 func EnsureStreams(ctx context.Context, js jetstream.JetStream, l StreamLimits) error {
-	perTenant := positive(l.PerTenant, 2_000)
-	duplicates := positive(l.Duplicates, 2*time.Minute)
+	perTenant := positiveOr(l.PerTenant, 2_000)
+	duplicates := positiveOr(l.Duplicates, 2*time.Minute)
 	work := func(name, subjects string) jetstream.StreamConfig {
 		return jetstream.StreamConfig{
 			Name:                 name,
@@ -122,7 +122,7 @@ func EnsureStreams(ctx context.Context, js jetstream.JetStream, l StreamLimits) 
 			DiscardNewPerSubject: true,
 			MaxMsgsPerSubject:    perTenant,
 			Duplicates:           duplicates,
-			Replicas:             positive(l.Replicas, 1),
+			Replicas:             positiveOr(l.Replicas, 1),
 		}
 	}
 	for _, config := range []jetstream.StreamConfig{
@@ -135,10 +135,10 @@ func EnsureStreams(ctx context.Context, js jetstream.JetStream, l StreamLimits) 
 			MaxAge:     eventsAge,
 			MaxBytes:   256 << 20,
 			Duplicates: min(duplicates, eventsAge),
-			Replicas:   positive(l.Replicas, 1),
+			Replicas:   positiveOr(l.Replicas, 1),
 		},
 	} {
-		err := untilAnswered(ctx, func(ctx context.Context) error {
+		err := retryUnanswered(ctx, func(ctx context.Context) error {
 			_, err := js.CreateOrUpdateStream(ctx, config)
 			return err
 		})
@@ -149,14 +149,14 @@ func EnsureStreams(ctx context.Context, js jetstream.JetStream, l StreamLimits) 
 	return nil
 }
 
-// answerWithin is how long JetStream may take to create a stream.
-const answerWithin = 10 * time.Second
+// answerTimeout is how long JetStream may take to create a stream.
+const answerTimeout = 10 * time.Second
 
-// untilAnswered calls ask again, until ctx ends, as long as it gets no answer in time: when several
-// clients create the same stream at once, a server may answer only some of them.
-func untilAnswered(ctx context.Context, ask func(context.Context) error) error {
+// retryUnanswered calls ask again, until ctx ends, as long as it gets no answer in time: when
+// several clients create the same stream at once, a server may answer only some of them.
+func retryUnanswered(ctx context.Context, ask func(context.Context) error) error {
 	for {
-		attempt, cancel := context.WithTimeout(ctx, answerWithin)
+		attempt, cancel := context.WithTimeout(ctx, answerTimeout)
 		err := ask(attempt)
 		unanswered := attempt.Err() != nil
 		cancel()
@@ -166,7 +166,7 @@ func untilAnswered(ctx context.Context, ask func(context.Context) error) error {
 	}
 }
 
-func positive[T int | int64 | time.Duration](value, otherwise T) T {
+func positiveOr[T int | int64 | time.Duration](value, otherwise T) T {
 	if value > 0 {
 		return value
 	}

@@ -35,8 +35,8 @@ func Cancels(ctx context.Context, cause func(error) bool) context.Context {
 	return context.WithValue(ctx, cancelsKey{}, cause)
 }
 
-// callerGone reports whether a context has ended for a cause that cancels its requests.
-func callerGone(ctx context.Context) bool {
+// isCallerGone reports whether a context has ended for a cause that cancels its requests.
+func isCallerGone(ctx context.Context) bool {
 	if ctx.Err() == nil {
 		return false
 	}
@@ -51,7 +51,7 @@ func callerGone(ctx context.Context) bool {
 // cancel cancels a request at the service, if the context ended for a cause that cancels requests.
 func (x requester) cancel(ctx context.Context, msg *nats.Msg) {
 	subject := wire.CancelSubject(msg.Subject)
-	if subject == "" || !callerGone(ctx) {
+	if subject == "" || !isCallerGone(ctx) {
 		return
 	}
 	data, err := wire.Encode(wire.Cancel{Envelope: wire.Header(), Request: msg.Header.Get(wire.HeaderRequest)})

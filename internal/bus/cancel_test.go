@@ -55,13 +55,13 @@ func completeBy(t *testing.T, nc *nats.Conn, o bus.ServeOptions) *completions {
 	return c
 }
 
-var errLeft = errors.New("the asker left")
+var errDisconnected = errors.New("the asker left")
 
-// asks sends a request. leave cancels the caller's context with a cause, and got receives the
-// result.
-func asks(t *testing.T, nc *nats.Conn, step string, streams bool) (leave context.CancelCauseFunc, got chan error) {
+// startRequest sends a request. cancel cancels the caller's context with a cause, and got receives
+// the result.
+func startRequest(t *testing.T, nc *nats.Conn, step string, streams bool) (cancel context.CancelCauseFunc, got chan error) {
 	t.Helper()
-	ctx, leave := context.WithCancelCause(bus.Cancels(t.Context(), func(cause error) bool { return errors.Is(cause, errLeft) }))
+	ctx, cancel := context.WithCancelCause(bus.Cancels(t.Context(), func(cause error) bool { return errors.Is(cause, errDisconnected) }))
 	r := wire.LLMRequest{Envelope: wire.Header(), Tenant: uuid.New(), Step: wire.Step{Step: step}}
 	got = make(chan error, 1)
 	go func() {
@@ -77,7 +77,7 @@ func asks(t *testing.T, nc *nats.Conn, step string, streams bool) (leave context
 		}
 		got <- err
 	}()
-	return leave, got
+	return cancel, got
 }
 
 func TestACallerThatSaysSoEndsItsRequestAlone(t *testing.T) {
@@ -92,11 +92,11 @@ func TestACallerThatSaysSoEndsItsRequestAlone(t *testing.T) {
 		}
 	}
 	for _, streams := range []bool{false, true} {
-		stays, other := asks(t, nc, "stays", streams)
+		stays, other := startRequest(t, nc, "stays", streams)
 		began()
-		leave, got := asks(t, nc, "goes", streams)
+		cancel, got := startRequest(t, nc, "goes", streams)
 		began()
-		leave(errLeft)
+		cancel(errDisconnected)
 		if err := <-got; !errors.Is(err, context.Canceled) {
 			t.Errorf("who left got %v", err)
 		}
@@ -112,9 +112,9 @@ func TestACallerThatSaysSoEndsItsRequestAlone(t *testing.T) {
 		// only the cancellation of another caller, which is sent later, arrives.
 		stays(errors.New("the worker stops"))
 		<-other
-		leave, got = asks(t, nc, "goes", streams)
+		cancel, got = startRequest(t, nc, "goes", streams)
 		began()
-		leave(errLeft)
+		cancel(errDisconnected)
 		<-got
 		select {
 		case cause = <-two[0].ended:
@@ -131,13 +131,13 @@ func TestACallerThatSaysSoEndsItsRequestAlone(t *testing.T) {
 func TestARequestThatWaitsIsGivenUp(t *testing.T) {
 	nc := connect(t)
 	c := complete(t, nc, bus.ServeOptions{Concurrency: 1})
-	first, _ := asks(t, nc, "first", false)
+	first, _ := startRequest(t, nc, "first", false)
 	<-c.began
-	leave, got := asks(t, nc, "waits", false)
+	cancel, got := startRequest(t, nc, "waits", false)
 	if err := nc.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	leave(errLeft)
+	cancel(errDisconnected)
 	<-got
 	early, err := wire.Encode(wire.Cancel{Envelope: wire.Header(), Request: "early"})
 	if err != nil {
@@ -150,7 +150,7 @@ func TestARequestThatWaitsIsGivenUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first(errLeft)
+	first(errDisconnected)
 	<-c.ended
 	reply, err := nc.RequestMsgWithContext(t.Context(), &nats.Msg{Subject: wire.LLMSubject, Data: data, Header: nats.Header{wire.HeaderRequest: []string{"early"}}})
 	if err != nil {
@@ -159,11 +159,11 @@ func TestARequestThatWaitsIsGivenUp(t *testing.T) {
 	if m, err := wire.Decode[wire.LLMReply](reply.Data); err != nil || !errors.Is(m.Error, schema.ErrUnavailable) {
 		t.Errorf("got %+v, %v", m, err)
 	}
-	last, got := asks(t, nc, "last", false)
+	last, got := startRequest(t, nc, "last", false)
 	if step := <-c.began; step != "last" {
 		t.Errorf("%s ran", step)
 	}
-	last(errLeft)
+	last(errDisconnected)
 	<-got
 }
 
@@ -172,7 +172,7 @@ func TestARequestThatWaitsIsGivenUp(t *testing.T) {
 func TestWhatHangsIsCancelledWhenAServiceStops(t *testing.T) {
 	nc := connect(t)
 	c := complete(t, nc, bus.ServeOptions{StopShare: 0.001})
-	_, got := asks(t, nc, "hangs", false)
+	_, got := startRequest(t, nc, "hangs", false)
 	<-c.began
 	//house:clock its share is what the step is given
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -185,7 +185,7 @@ func TestWhatHangsIsCancelledWhenAServiceStops(t *testing.T) {
 	}
 	// Stop fails when all of its time is over.
 	c = complete(t, nc, bus.ServeOptions{StopShare: 0.5})
-	_, got = asks(t, nc, "hangs", false)
+	_, got = startRequest(t, nc, "hangs", false)
 	<-c.began
 	cancel()
 	if err := c.service.Stop(ctx); !errors.Is(err, context.Canceled) {

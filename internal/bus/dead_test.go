@@ -16,11 +16,11 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// noticed is how soon a dead connection must be noticed.
-const noticed = 30 * time.Second
+// detectTime is how soon a dead connection must be noticed.
+const detectTime = 30 * time.Second
 
-// through connects through a proxy.
-func through(t *testing.T, nc *nats.Conn) (*nats.Conn, *proxy) {
+// connectThrough connects through a proxy.
+func connectThrough(t *testing.T, nc *nats.Conn) (*nats.Conn, *proxy) {
 	t.Helper()
 	u, err := url.Parse(nc.ConnectedUrl())
 	if err != nil {
@@ -41,23 +41,23 @@ func through(t *testing.T, nc *nats.Conn) (*nats.Conn, *proxy) {
 func TestADeadConnectionIsNoticed(t *testing.T) {
 	t.Parallel()
 	near := connect(t)
-	far, p := through(t, near)
+	far, p := connectThrough(t, near)
 	c := complete(t, near, bus.ServeOptions{})
 	lost := far.StatusChanged(nats.RECONNECTING, nats.DISCONNECTED)
 	defer far.RemoveStatusListener(lost)
-	leave, got := asks(t, far, "hangs", false)
-	defer leave(nil)
+	cancel, got := startRequest(t, far, "hangs", false)
+	defer cancel(nil)
 	<-c.began
 	began := time.Now()
-	p.blackHole()
+	p.drop()
 	if err := <-got; !errors.Is(err, schema.ErrUnavailable) {
 		t.Errorf("got %v", err)
 	}
-	if took := time.Since(began); took > noticed { //house:clock it is to be noticed by then
+	if took := time.Since(began); took > detectTime { //house:clock it is to be noticed by then
 		t.Errorf("the request failed after %s", took)
 	}
 	<-lost
-	if took := time.Since(began); took > noticed { //house:clock it is to be noticed by then
+	if took := time.Since(began); took > detectTime { //house:clock it is to be noticed by then
 		t.Errorf("the connection was lost after %s", took)
 	}
 }
@@ -67,9 +67,9 @@ func TestADeadConnectionIsNoticed(t *testing.T) {
 func TestARequestOfADeadWorkerFails(t *testing.T) {
 	t.Parallel()
 	near := connect(t)
-	far, p := through(t, near)
+	far, p := connectThrough(t, near)
 	living, dead := completeAs(t, near, wire.LLMSubject), completeAs(t, far, wire.AskSubject)
-	leave, slow := asks(t, near, "slow", false)
+	cancel, slow := startRequest(t, near, "slow", false)
 	<-living.began
 	got := make(chan error, 1)
 	go func() {
@@ -78,11 +78,11 @@ func TestARequestOfADeadWorkerFails(t *testing.T) {
 	}()
 	<-dead.began
 	began := time.Now()
-	p.blackHole()
+	p.drop()
 	if err := <-got; !errors.Is(err, schema.ErrUnavailable) {
 		t.Errorf("got %v", err)
 	}
-	if took := time.Since(began); took > noticed { //house:clock it is to be noticed by then
+	if took := time.Since(began); took > detectTime { //house:clock it is to be noticed by then
 		t.Errorf("it failed after %s", took)
 	}
 	select {
@@ -90,7 +90,7 @@ func TestARequestOfADeadWorkerFails(t *testing.T) {
 		t.Errorf("the request of a worker that lives ended: %v", err)
 	default:
 	}
-	leave(errLeft)
+	cancel(errDisconnected)
 	<-slow
 }
 

@@ -80,5 +80,5 @@ func (p *proxy) carry(to io.WriteCloser, from io.Reader) {
 	}
 }
 
-// blackHole makes existing and new connections carry nothing any more.
-func (p *proxy) blackHole() { p.hole() }
+// drop makes existing and new connections carry nothing any more.
+func (p *proxy) drop() { p.hole() }

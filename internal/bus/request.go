@@ -147,9 +147,9 @@ var errHeartbeatTimeout = fmt.Errorf("no heartbeat from the worker for %s: it is
 
 // translate wraps NATS' errors about the connection in schema.ErrUnavailable.
 func translate(err error) error {
-	for _, gone := range []error{nats.ErrConnectionClosed, nats.ErrConnectionDraining, nats.ErrReconnectBufExceeded, nats.ErrBadSubscription,
+	for _, unavailable := range []error{nats.ErrConnectionClosed, nats.ErrConnectionDraining, nats.ErrReconnectBufExceeded, nats.ErrBadSubscription,
 		nats.ErrDisconnected, nats.ErrStaleConnection} {
-		if errors.Is(err, gone) {
+		if errors.Is(err, unavailable) {
 			return fmt.Errorf("%w: %w", schema.ErrUnavailable, err)
 		}
 	}

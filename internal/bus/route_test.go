@@ -16,18 +16,18 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// nearby starts n workers of searches with slots slots each, which answer with their number as the
-// plan. If hold is not nil, it is called before each answer. It returns Workers that know all of
-// them, a connection, and a function that stops one.
-func nearby(t *testing.T, n, slots int, hold func(worker int)) (w *bus.Workers, nc *nats.Conn, stop func(worker int)) {
+// startWorkers starts n workers of searches with slots slots each, which answer with their number
+// as the plan. If hold is not nil, it is called before each answer. It returns Workers that know
+// all of them, a connection, and a function that stops one.
+func startWorkers(t *testing.T, n, slots int, hold func(worker int)) (w *bus.Workers, nc *nats.Conn, stop func(worker int)) {
 	t.Helper()
 	nc = connect(t)
 	w = bus.NewWorkers(nc)
-	unhear, err := w.Listen()
+	unsubscribe, err := w.Listen()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(unhear)
+	t.Cleanup(unsubscribe)
 	var services []*bus.Service
 	for i := range n {
 		s := bus.Serve(nc, bus.ServeOptions{Subject: wire.SearchSubject, Group: wire.QueryGroup, At: schema.NewID(), Concurrency: slots},
@@ -72,7 +72,7 @@ func searchNear(t *testing.T, w *bus.Workers, nc *nats.Conn, collection uuid.UUI
 // TestACollectionHasItsWorker: a collection always has the same worker, and workers have about the
 // same number of collections. When one stops, only its own collections move.
 func TestACollectionHasItsWorker(t *testing.T) {
-	w, nc, stop := nearby(t, 4, 2, nil)
+	w, nc, stop := startWorkers(t, 4, 2, nil)
 	at, shares := map[uuid.UUID]string{}, map[string]int{}
 	for range 200 {
 		c := schema.NewID()
@@ -102,7 +102,7 @@ func TestACollectionHasItsWorker(t *testing.T) {
 func TestABusyWorkerIsPassedOver(t *testing.T) {
 	const workers, slots = 2, 2
 	begun, release := make(chan int, workers*slots), make(chan struct{})
-	w, nc, _ := nearby(t, workers, slots, func(worker int) { begun <- worker; <-release })
+	w, nc, _ := startWorkers(t, workers, slots, func(worker int) { begun <- worker; <-release })
 	collection := schema.NewID()
 	var asked []chan error
 	got := map[int]int{}
@@ -139,7 +139,7 @@ func TestABusyWorkerIsPassedOver(t *testing.T) {
 
 // TestAWorkerThatIsGoneIsNotAskedAgain: a worker that ended silently costs one repeated request.
 func TestAWorkerThatIsGoneIsNotAskedAgain(t *testing.T) {
-	w, nc, _ := nearby(t, 2, 2, nil)
+	w, nc, _ := startWorkers(t, 2, 2, nil)
 	for _, ghost := range []uuid.UUID{schema.NewID(), schema.NewID()} { // they have announced themselves
 		data, err := wire.Encode(wire.WorkerAnnouncement{Envelope: wire.Header(), Service: wire.SearchSubject, Worker: ghost, Slots: 2})
 		if err == nil {

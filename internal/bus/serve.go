@@ -86,8 +86,8 @@ func ServeSlots[Req, Reply any, P interface {
 	*Req
 	wire.Message
 }](nc *nats.Conn, o ServeOptions, handle func(context.Context, Slot, Req) Reply, failure func(*schema.RemoteError) Reply) *Service {
-	o.Concurrency = int(positive(int64(o.Concurrency), 16))
-	o.Queue = int(positive(int64(o.Queue), int64(o.Concurrency)))
+	o.Concurrency = int(positiveOr(int64(o.Concurrency), 16))
+	o.Queue = int(positiveOr(int64(o.Queue), int64(o.Concurrency)))
 	s := &Service{
 		nc: nc, options: o, meters: newMeters(o.Subject),
 		handle: func(ctx context.Context, slot Slot, msg *nats.Msg) (any, error) {

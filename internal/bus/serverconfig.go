@@ -84,7 +84,7 @@ func (c ServerConfig) Write(dir string) error {
 	}
 	users := map[wire.Program]string{}
 	for _, p := range wire.Programs() {
-		public, err := keep(filepath.Join(dir, CredentialsFile(p)))
+		public, err := keepSeed(filepath.Join(dir, CredentialsFile(p)))
 		if err != nil {
 			return fmt.Errorf("credentials of %s: %w", p, err)
 		}
@@ -96,10 +96,10 @@ func (c ServerConfig) Write(dir string) error {
 	return nil
 }
 
-// keep returns the public key of the seed in a file, and makes the file if it does not exist. The
-// file is readable for all, because a container that gets the file alone may run as another user;
-// the folder keeps others out.
-func keep(file string) (public string, err error) {
+// keepSeed returns the public key of the seed in a file, and makes the file if it does not exist.
+// The file is readable for all, because a container that gets the file alone may run as another
+// user; the folder keeps others out.
+func keepSeed(file string) (public string, err error) {
 	seed, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		if seed, err = NewSeed(); err == nil {

@@ -144,7 +144,7 @@ func TestACancellationIsSigned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, leave := context.WithCancelCause(bus.Cancels(t.Context(), func(cause error) bool { return errors.Is(cause, errLeft) }))
+	ctx, cancel := context.WithCancelCause(bus.Cancels(t.Context(), func(cause error) bool { return errors.Is(cause, errDisconnected) }))
 	got := make(chan error, 1)
 	go func() {
 		_, err := bus.Request[wire.LLMReply](ctx, nc, wire.LLMSubject, wire.LLMRequest{Envelope: wire.Header(), Step: wire.Step{Step: "s"}}, bus.SignedBy(worker))
@@ -164,19 +164,19 @@ func TestACancellationIsSigned(t *testing.T) {
 	}
 	// Another request that its own caller cancels afterwards is the only one that ends: the forged
 	// cancellation was read before.
-	second, leaveSecond := context.WithCancelCause(bus.Cancels(t.Context(), func(cause error) bool { return errors.Is(cause, errLeft) }))
+	second, leaveSecond := context.WithCancelCause(bus.Cancels(t.Context(), func(cause error) bool { return errors.Is(cause, errDisconnected) }))
 	gotSecond := make(chan error, 1)
 	go func() {
 		_, err := bus.Request[wire.LLMReply](second, nc, wire.LLMSubject, wire.LLMRequest{Envelope: wire.Header(), Step: wire.Step{Step: "second"}}, bus.SignedBy(worker))
 		gotSecond <- err
 	}()
 	<-c.began
-	leaveSecond(errLeft)
+	leaveSecond(errDisconnected)
 	<-gotSecond
 	if cause := <-c.ended; !errors.Is(cause, bus.ErrCallerGone) || len(c.ended) != 0 {
 		t.Errorf("it ended for %v, and %d more did", cause, len(c.ended))
 	}
-	leave(errLeft)
+	cancel(errDisconnected)
 	<-got
 	<-c.ended
 }

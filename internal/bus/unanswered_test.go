@@ -22,16 +22,16 @@ func TestAStreamIsAskedForAgain(t *testing.T) {
 			}
 			return nil
 		}
-		if err := untilAnswered(ctx, lost); err != nil || asked != 3 {
+		if err := retryUnanswered(ctx, lost); err != nil || asked != 3 {
 			t.Errorf("asked %d times: %v", asked, err)
 		}
 		refused := errors.New("no such server")
 		asked = 0
-		if err := untilAnswered(ctx, func(context.Context) error { asked++; return refused }); !errors.Is(err, refused) || asked != 1 {
+		if err := retryUnanswered(ctx, func(context.Context) error { asked++; return refused }); !errors.Is(err, refused) || asked != 1 {
 			t.Errorf("what is refused was asked %d times: %v", asked, err)
 		}
 		begin := time.Now()
-		if err := untilAnswered(ctx, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }); !errors.Is(err, context.DeadlineExceeded) {
+		if err := retryUnanswered(ctx, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("without any answer: %v", err)
 		}
 		if over := time.Since(begin); over > time.Minute {

@@ -141,9 +141,9 @@ func TestASectionOverTheLimitIsAlone(t *testing.T) {
 	}
 }
 
-// literal is Algorithm 1 as the paper has it, with the two corrections, using sets and no bound
-// except that of hops.
-func literal(sections []Member, edges []Edge, limit int) [][]int {
+// referenceClusters is Algorithm 1 as the paper has it, with the two corrections, using sets and no
+// bound except that of hops.
+func referenceClusters(sections []Member, edges []Edge, limit int) [][]int {
 	adjacent := map[int]map[int]int{}
 	note := func(a, b int, r int) {
 		if adjacent[a] == nil {
@@ -280,7 +280,7 @@ func TestBuildIsAlgorithmOne(t *testing.T) {
 		sections, edges := drawGraph(t)
 		limit := rapid.SampledFrom([]int{1000, 2500, 4000}).Draw(t, "limit")
 		got := show(build(sections, edges, Options{Limit: limit, Name: named("")}))
-		if want := literal(sections, edges, limit); !reflect.DeepEqual(got, want) {
+		if want := referenceClusters(sections, edges, limit); !reflect.DeepEqual(got, want) {
 			t.Fatalf("got  %v\nwant %v", got, want)
 		}
 	})
@@ -304,15 +304,15 @@ func TestResultsDoNotDependOnTheOrderGiven(t *testing.T) {
 	})
 }
 
-// world applies diffs as a store would, and checks them.
-type world struct {
+// scriptedStore applies diffs as a store would, and checks them.
+type scriptedStore struct {
 	sections map[uuid.UUID]Member
 	edges    []Edge
 	round    int
 	limit    int
 }
 
-func (w *world) update(t *rapid.T, fresh []Member, edges []Edge, removed []uuid.UUID) {
+func (w *scriptedStore) update(t *rapid.T, fresh []Member, edges []Edge, removed []uuid.UUID) {
 	w.edges = append(w.edges, edges...)
 	was := map[uuid.UUID]uuid.UUID{}
 	touched := map[uuid.UUID]bool{} // clusters that may change
@@ -397,7 +397,7 @@ func (w *world) update(t *rapid.T, fresh []Member, edges []Edge, removed []uuid.
 	}
 }
 
-func (w *world) check(t *rapid.T) {
+func (w *scriptedStore) check(t *rapid.T) {
 	sums := map[uuid.UUID]int{}
 	count := map[uuid.UUID]int{}
 	for _, s := range w.sections {
@@ -416,7 +416,7 @@ func (w *world) check(t *rapid.T) {
 
 func TestUpdatesKeepAPartitionWithinTheLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := &world{sections: map[uuid.UUID]Member{}, limit: rapid.SampledFrom([]int{900, 2500, 4000}).Draw(t, "limit")}
+		w := &scriptedStore{sections: map[uuid.UUID]Member{}, limit: rapid.SampledFrom([]int{900, 2500, 4000}).Draw(t, "limit")}
 		next := 0
 		for range rapid.IntRange(1, 12).Draw(t, "rounds") {
 			var fresh []Member

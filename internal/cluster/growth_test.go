@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
-// together returns the share of edges with both ends in the same cluster.
-func together(clusters []Cluster, edges []Edge) float64 {
+// internalShare returns the share of edges with both ends in the same cluster.
+func internalShare(clusters []Cluster, edges []Edge) float64 {
 	at := map[uuid.UUID]int{}
 	for i, c := range clusters {
 		for _, s := range c.Sections {
@@ -85,10 +85,10 @@ func TestGrowingIsNotMuchWorse(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	sections, edges := communities(2000, r)
 	order := r.Perm(len(sections))
-	full := together(build(sections, edges, Options{Name: named("")}), edges)
-	shuffled := together(grow(sections, edges, order, 50, 50), edges)
+	full := internalShare(build(sections, edges, Options{Name: named("")}), edges)
+	shuffled := internalShare(grow(sections, edges, order, 50, 50), edges)
 	slices.Sort(order)
-	inOrder := together(grow(sections, edges, order, 50, 50), edges)
+	inOrder := internalShare(grow(sections, edges, order, 50, 50), edges)
 	t.Logf("relations inside clusters: %.3f built at once, %.3f grown in order, %.3f in any order", full, inOrder, shuffled)
 	if full < 0.7 || inOrder < 0.9*full || shuffled < 0.6*full {
 		t.Errorf("relations inside clusters: %.3f built at once, %.3f grown in order, %.3f in any order", full, inOrder, shuffled)

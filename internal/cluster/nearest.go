@@ -25,7 +25,7 @@ func Neighbours(vectors [][]float32, k int) [][]int {
 	unit := make([][]float32, len(vectors))
 	var all []int
 	for i, v := range vectors {
-		if unit[i] = normal(v); unit[i] != nil {
+		if unit[i] = normalised(v); unit[i] != nil {
 			all = append(all, i)
 		}
 	}
@@ -45,7 +45,7 @@ func Neighbours(vectors [][]float32, k int) [][]int {
 	}
 	for _, i := range all {
 		// If the vector itself is a centre, that comes first.
-		near[i] = best(probes, len(heads), func(c int) float32 { return dot(unit[i], unit[heads[c]]) })
+		near[i] = topK(probes, len(heads), func(c int) float32 { return dot(unit[i], unit[heads[c]]) })
 		lists[near[i][0]] = append(lists[near[i][0]], i)
 	}
 	for _, i := range all {
@@ -60,7 +60,7 @@ func Neighbours(vectors [][]float32, k int) [][]int {
 
 // closest returns the k of the vectors among that are nearest to vector i.
 func closest(unit [][]float32, i int, among []int, k int) []int {
-	found := best(k+1, len(among), func(j int) float32 { return dot(unit[i], unit[among[j]]) })
+	found := topK(k+1, len(among), func(j int) float32 { return dot(unit[i], unit[among[j]]) })
 	var out []int
 	for _, j := range found {
 		if among[j] != i && len(out) < k {
@@ -70,8 +70,8 @@ func closest(unit [][]float32, i int, among []int, k int) []int {
 	return out
 }
 
-// best returns the k of the numbers below n with the highest scores, best first, ties by number.
-func best(k, n int, score func(int) float32) []int {
+// topK returns the k of the numbers below n with the highest scores, best first, ties by number.
+func topK(k, n int, score func(int) float32) []int {
 	type scored struct {
 		i     int
 		score float32
@@ -93,7 +93,7 @@ func best(k, n int, score func(int) float32) []int {
 	return out
 }
 
-func normal(v []float32) []float32 {
+func normalised(v []float32) []float32 {
 	sum := float64(dot(v, v))
 	if sum == 0 || math.IsNaN(sum) || math.IsInf(sum, 0) {
 		return nil

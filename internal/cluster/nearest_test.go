@@ -44,7 +44,7 @@ func TestNeighboursOfMany(t *testing.T) {
 	unit := make([][]float32, n)
 	all := make([]int, n)
 	for i, v := range vectors {
-		unit[i], all[i] = normal(v), i
+		unit[i], all[i] = normalised(v), i
 	}
 	for i := 0; i < n; i += 10 {
 		exact := map[int]bool{}

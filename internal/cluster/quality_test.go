@@ -89,7 +89,7 @@ func corpusOf(files []file) *corpus {
 		}
 	}
 	folders := map[string][]string{}
-	var lone []int
+	var singletons []int
 	for _, name := range slices.Sorted(maps.Keys(c.first)) {
 		folders[FolderOf(name)] = append(folders[FolderOf(name)], name)
 		tokens := 0
@@ -98,7 +98,7 @@ func corpusOf(files []file) *corpus {
 		}
 		if !linked[name] && tokens < Limit {
 			for i := range c.count[name] {
-				lone = append(lone, c.first[name]+i)
+				singletons = append(singletons, c.first[name]+i)
 			}
 		}
 	}
@@ -107,9 +107,9 @@ func corpusOf(files []file) *corpus {
 			c.edges = append(c.edges, Edge{A: id(c.first[list[i]]), B: id(c.first[list[i+1]]), Relation: Folder})
 		}
 	}
-	for i, near := range Neighbours(wordVectors(c.bodies, lone), 4) {
+	for i, near := range Neighbours(wordVectors(c.bodies, singletons), 4) {
 		for rank, j := range near {
-			c.edges = append(c.edges, Edge{id(lone[i]), id(lone[j]), Nearest, uint8(rank)})
+			c.edges = append(c.edges, Edge{id(singletons[i]), id(singletons[j]), Nearest, uint8(rank)})
 		}
 	}
 	return c
@@ -158,10 +158,10 @@ func (c *corpus) assigned(clusters []Cluster) []int {
 	return at
 }
 
-// share is the share of pairs, and of whole groups, of sections that are in the same cluster.
-type share struct{ pairs, whole float64 }
+// pairShares is the share of pairs, and of whole groups, of sections that are in the same cluster.
+type pairShares struct{ pairs, whole float64 }
 
-func shareOf(groups [][]int, at []int) share {
+func shareOf(groups [][]int, at []int) pairShares {
 	pairs, together, whole := 0, 0, 0
 	for _, g := range groups {
 		one := true
@@ -177,13 +177,13 @@ func shareOf(groups [][]int, at []int) share {
 			whole++
 		}
 	}
-	return share{float64(together) / float64(max(pairs, 1)), float64(whole) / float64(max(len(groups), 1))}
+	return pairShares{float64(together) / float64(max(pairs, 1)), float64(whole) / float64(max(len(groups), 1))}
 }
 
 // compareShares measures clusters built at once, clusters built from four fifths of the documents
 // to which the others are added in any order (the most that the store allows), random clusters of
 // the same sizes, and single sections.
-func (c *corpus) compareShares(t *testing.T, what string, groups [][]int) (ours, grown, random, alone share) {
+func (c *corpus) compareShares(t *testing.T, what string, groups [][]int) (ours, grown, random, alone pairShares) {
 	t.Helper()
 	clusters := build(c.sections, c.edges, Options{Name: named("")})
 	at := c.assigned(clusters)
@@ -202,7 +202,7 @@ func (c *corpus) compareShares(t *testing.T, what string, groups [][]int) (ours,
 		single[i] = i
 	}
 	alone = shareOf(groups, single)
-	order := c.arrival(r)
+	order := c.arrivalOrder(r)
 	grown = shareOf(groups, c.assigned(grow(c.sections, c.edges, order, len(order)*4/5, 40)))
 	sizes := 0
 	for _, k := range clusters {
@@ -217,8 +217,8 @@ func (c *corpus) compareShares(t *testing.T, what string, groups [][]int) (ours,
 	return ours, grown, random, alone
 }
 
-// arrival returns an order of sections in which the documents come in random order.
-func (c *corpus) arrival(r *rand.Rand) []int {
+// arrivalOrder returns an order of sections in which the documents come in random order.
+func (c *corpus) arrivalOrder(r *rand.Rand) []int {
 	names := slices.Sorted(maps.Keys(c.first))
 	r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	var order []int
@@ -230,9 +230,9 @@ func (c *corpus) arrival(r *rand.Rand) []int {
 	return order
 }
 
-// better fails if clusters are not clearly better than chance, or if adding to them is much worse
-// than building them.
-func better(t *testing.T, what string, ours, grown, random, alone share) {
+// expectBetter fails if clusters are not clearly better than chance, or if adding to them is much
+// worse than building them.
+func expectBetter(t *testing.T, what string, ours, grown, random, alone pairShares) {
 	t.Helper()
 	if ours.pairs < 3*random.pairs || ours.whole <= random.whole || ours.whole <= alone.whole {
 		t.Errorf("%s: %+v is not clearly better than random %+v and alone %+v", what, ours, random, alone)
@@ -318,7 +318,7 @@ func TestQualityOnMeetings(t *testing.T) {
 		}
 	}
 	ours, grown, random, alone := c.compareShares(t, "qmsum", groups)
-	better(t, "qmsum", ours, grown, random, alone)
+	expectBetter(t, "qmsum", ours, grown, random, alone)
 }
 
 func jsonLines[T any](t *testing.T, path string) []T {
@@ -399,7 +399,7 @@ func TestQualityOnReports(t *testing.T) {
 	// Of the 70 pairs of sections, building has 10 in the same cluster and growing 1, as
 	// docs/clusters.md says, so only building has to be better than chance.
 	ours, _, random, alone := c.compareShares(t, "dragonball", groups)
-	better(t, "dragonball", ours, ours, random, alone)
+	expectBetter(t, "dragonball", ours, ours, random, alone)
 }
 
 func TestQualityOnLinkedPages(t *testing.T) {
@@ -439,5 +439,5 @@ func TestQualityOnLinkedPages(t *testing.T) {
 		t.Errorf("only %d links were found", len(groups))
 	}
 	ours, grown, random, alone := c.compareShares(t, "nats-docs", groups)
-	better(t, "nats-docs", ours, grown, random, alone)
+	expectBetter(t, "nats-docs", ours, grown, random, alone)
 }

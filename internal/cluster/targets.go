@@ -23,7 +23,7 @@ var (
 // tried as it is, without its fragment and query, with other extensions of pages, and as the index
 // page of a folder.
 func Targets(base, target string) []string {
-	w := whereTo(base, target)
+	w := resolveLocation(base, target)
 	if w.path == "" {
 		return nil
 	}
@@ -40,7 +40,7 @@ func Targets(base, target string) []string {
 	}
 	add(w.path)
 	page := stem(w.path)
-	if dots(path.Base(page)) {
+	if isDots(path.Base(page)) {
 		return out
 	}
 	for _, e := range extensions {
@@ -59,7 +59,7 @@ const OfDocument = -1
 // Key returns a hash that is equal for a link and for every document that it may mean. The key of a
 // document is Key("", its external id).
 func Key(base, target string) int64 {
-	w := whereTo(base, target)
+	w := resolveLocation(base, target)
 	h := fnv.New64a()
 	h.Write([]byte(strings.ToLower(w.host + "/" + stem(w.path)))) //nolint:errcheck // never fails
 	return int64(h.Sum64())
@@ -72,8 +72,8 @@ type location struct {
 	rooted       bool // the path begins with a slash
 }
 
-// whereTo resolves target against base.
-func whereTo(base, target string) location {
+// resolveLocation resolves target against base.
+func resolveLocation(base, target string) location {
 	from := parseLocation(base)
 	if strings.HasPrefix(target, "//") && from.scheme != "" {
 		target = from.scheme + ":" + target
@@ -97,7 +97,7 @@ func whereTo(base, target string) location {
 		}
 	}
 	if to.path != "" {
-		to.path = clean(to.path)
+		to.path = cleanPath(to.path)
 	}
 	return to
 }
@@ -117,9 +117,9 @@ func parseLocation(s string) location {
 	return p
 }
 
-// clean returns a path without . and .. elements and without slashes at its ends. A path that leads
-// out of its root stays in it.
-func clean(p string) string { return strings.TrimPrefix(path.Clean("/"+p), "/") }
+// cleanPath returns a path without . and .. elements and without slashes at its ends. A path that
+// leads out of its root stays in it.
+func cleanPath(p string) string { return strings.TrimPrefix(path.Clean("/"+p), "/") }
 
 // stem returns a page's path without the parts that links leave out: a known extension, or the name
 // of an index page.
@@ -127,7 +127,7 @@ func stem(p string) string {
 	for {
 		short := p
 		for _, e := range extensions {
-			if at := len(p) - len(e); at > 0 && strings.EqualFold(p[at:], e) && !dots(p[strings.LastIndexByte(p[:at], '/')+1:at]) {
+			if at := len(p) - len(e); at > 0 && strings.EqualFold(p[at:], e) && !isDots(p[strings.LastIndexByte(p[:at], '/')+1:at]) {
 				short = p[:at]
 				break
 			}
@@ -142,8 +142,8 @@ func stem(p string) string {
 	}
 }
 
-// dots reports whether a name consists of dots, so that it stays without extensions.
-func dots(name string) bool { return strings.Trim(name, ".") == "" }
+// isDots reports whether a name consists of dots, so that it stays without extensions.
+func isDots(name string) bool { return strings.Trim(name, ".") == "" }
 
 // spellings returns the external ids that mean the path p at this location.
 func (w location) spellings(p string) []string {

@@ -19,8 +19,8 @@ import (
 const (
 	// manySlice is how long a step continues for one collection of many.
 	manySlice = time.Second
-	// manyTended is how many collections are tended at a time.
-	manyTended = 2
+	// maxTended is how many collections are tended at a time.
+	maxTended = 2
 )
 
 // Many does what is due for collections, in order, until its time is over. It returns how many it
@@ -56,7 +56,7 @@ func (a *Activities) Many(ctx context.Context, in wire.Curations) (out wire.Cura
 		return in.Collections[out.Did-1], true
 	}
 	var tending sync.WaitGroup
-	for range manyTended {
+	for range maxTended {
 		tending.Go(func() {
 			for c, found := next(); found; c, found = next() {
 				w, found := work[c]

@@ -61,9 +61,9 @@ const (
 	atOnce     = 20
 	manyAtOnce = 200
 	// A collection whose curation is started again and again, because something about it fails,
-	// waits longer each time, from firstPause to mostPause.
+	// waits longer each time, from firstPause to maxPause.
 	firstPause = 10 * time.Second
-	mostPause  = 10 * time.Minute
+	maxPause   = 10 * time.Minute
 	// The first pass over the collections counts their segments, and after that one in
 	// countingPasses does: only a lost workflow leaves segments to merge, and these do no harm for
 	// a minute.
@@ -123,11 +123,11 @@ func (r *reconciler) round(ctx context.Context) error {
 		r.counting = r.passes%countingPasses == 0
 		r.passes++
 	}
-	look := r.found.UncuratedChanges
+	find := r.found.UncuratedChanges
 	if r.counting {
-		look = r.found.Uncurated
+		find = r.found.Uncurated
 	}
-	list, err := look(ctx, r.after, r.options.Age, max(r.options.Keep, 0), manyAtOnce)
+	list, err := find(ctx, r.after, r.options.Age, max(r.options.Keep, 0), manyAtOnce)
 	if err != nil {
 		return fmt.Errorf("list collections to curate: %w", err)
 	}
@@ -136,7 +136,7 @@ func (r *reconciler) round(ctx context.Context) error {
 	}
 	now := time.Now()
 	for id, p := range r.begun {
-		if now.Sub(p.until) > mostPause {
+		if now.Sub(p.until) > maxPause {
 			delete(r.begun, id)
 		}
 	}
@@ -153,7 +153,7 @@ func (r *reconciler) round(ctx context.Context) error {
 		return err
 	}
 	for _, c := range begin {
-		next := min(max(2*r.begun[c.Collection].next, firstPause), mostPause)
+		next := min(max(2*r.begun[c.Collection].next, firstPause), maxPause)
 		r.begun[c.Collection] = pause{until: now.Add(next), next: next}
 		meters.begun.Add(ctx, 1, metric.WithAttributes(attribute.String("workflow", wire.WorkflowCurate)))
 		slog.DebugContext(ctx, "began a curation", "tenant", c.Tenant, "collection", c.Collection)

@@ -45,8 +45,8 @@ type Options struct {
 	// MaxBytes bounds one document; 100 MB by default. A larger one is recorded as failed, without
 	// its bytes.
 	MaxBytes int64
-	// Room returns an error when a disk is too full for more; nil: unknown.
-	Room func() error
+	// CheckDisk returns an error when a disk is too full for more; nil: unknown.
+	CheckDisk func() error
 }
 
 // Uploads stores uploaded documents.
@@ -69,9 +69,9 @@ func New(s Store, o Options) *Uploads {
 // bytes. All contents are read before anything is stored; results are in the order of uploads. The
 // error is a schema.FieldError, schema.ErrNotFound for an unknown collection, or schema.ErrQuota.
 func (u *Uploads) Upload(ctx context.Context, p schema.Principal, collection uuid.UUID, uploads []schema.Upload) (_ []schema.Uploaded, err error) {
-	if u.options.Room != nil {
+	if u.options.CheckDisk != nil {
 		// Leaves room for processing what is already stored.
-		if err := u.options.Room(); err != nil {
+		if err := u.options.CheckDisk(); err != nil {
 			return nil, err
 		}
 	}

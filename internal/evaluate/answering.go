@@ -53,35 +53,35 @@ const (
 // answerMeasures are the measures of one answer. Tokens and cost are of every question; the others
 // are of questions with a known right answer.
 var answerMeasures = []measure{
-	gauge("em", func(a *answerObservation) float64 { return a.short.em }),
-	gauge("f1", func(a *answerObservation) float64 { return a.short.f1 }),
-	gauge("rouge_l", func(a *answerObservation) float64 { return a.whole.rougeL }),
-	gauge("bleu_1", func(a *answerObservation) float64 { return a.whole.bleu1 }),
-	gauge("bleu_4", func(a *answerObservation) float64 { return a.whole.bleu4 }),
-	gauge("meteor", func(a *answerObservation) float64 { return a.whole.meteor }),
-	gauge("contains", func(a *answerObservation) float64 { return a.contains }),
-	gauge("em_whole", func(a *answerObservation) float64 { return a.whole.em }),
-	gauge("f1_whole", func(a *answerObservation) float64 { return a.whole.f1 }),
-	gauge("rouge_l_short", func(a *answerObservation) float64 { return a.short.rougeL }),
-	gauge("bleu_1_short", func(a *answerObservation) float64 { return a.short.bleu1 }),
-	gauge("bleu_4_short", func(a *answerObservation) float64 { return a.short.bleu4 }),
-	gauge("meteor_short", func(a *answerObservation) float64 { return a.short.meteor }),
-	gauge("citation_precision", func(a *answerObservation) float64 { return a.documents.precision }),
-	gauge("citation_recall", func(a *answerObservation) float64 { return a.documents.recall }),
-	gauge("quote_precision", func(a *answerObservation) float64 { return a.quotes.precision }),
-	gauge("quote_recall", func(a *answerObservation) float64 { return a.quotes.recall }),
-	gauge("skipped", func(a *answerObservation) float64 { return a.skipped }),
-	gauge("answered", func(a *answerObservation) float64 { return a.answered }),
-	gauge("unanswerable_accuracy", func(a *answerObservation) float64 { return a.refused }),
-	gauge("choice_accuracy", func(a *answerObservation) float64 { return a.chosen }),
-	gauge("input_tokens", func(a *answerObservation) float64 { return a.input }),
-	gauge("output_tokens", func(a *answerObservation) float64 { return a.output }),
-	gauge("cost", func(a *answerObservation) float64 { return a.cost }),
-	gauge("rounds", func(a *answerObservation) float64 { return a.rounds }),
-	gauge(correctness, func(a *answerObservation) float64 { return a.correct }),
+	newGauge("em", func(a *answerObservation) float64 { return a.short.em }),
+	newGauge("f1", func(a *answerObservation) float64 { return a.short.f1 }),
+	newGauge("rouge_l", func(a *answerObservation) float64 { return a.whole.rougeL }),
+	newGauge("bleu_1", func(a *answerObservation) float64 { return a.whole.bleu1 }),
+	newGauge("bleu_4", func(a *answerObservation) float64 { return a.whole.bleu4 }),
+	newGauge("meteor", func(a *answerObservation) float64 { return a.whole.meteor }),
+	newGauge("contains", func(a *answerObservation) float64 { return a.contains }),
+	newGauge("em_whole", func(a *answerObservation) float64 { return a.whole.em }),
+	newGauge("f1_whole", func(a *answerObservation) float64 { return a.whole.f1 }),
+	newGauge("rouge_l_short", func(a *answerObservation) float64 { return a.short.rougeL }),
+	newGauge("bleu_1_short", func(a *answerObservation) float64 { return a.short.bleu1 }),
+	newGauge("bleu_4_short", func(a *answerObservation) float64 { return a.short.bleu4 }),
+	newGauge("meteor_short", func(a *answerObservation) float64 { return a.short.meteor }),
+	newGauge("citation_precision", func(a *answerObservation) float64 { return a.documents.precision }),
+	newGauge("citation_recall", func(a *answerObservation) float64 { return a.documents.recall }),
+	newGauge("quote_precision", func(a *answerObservation) float64 { return a.quotes.precision }),
+	newGauge("quote_recall", func(a *answerObservation) float64 { return a.quotes.recall }),
+	newGauge("skipped", func(a *answerObservation) float64 { return a.skipped }),
+	newGauge("answered", func(a *answerObservation) float64 { return a.answered }),
+	newGauge("unanswerable_accuracy", func(a *answerObservation) float64 { return a.refused }),
+	newGauge("choice_accuracy", func(a *answerObservation) float64 { return a.chosen }),
+	newGauge("input_tokens", func(a *answerObservation) float64 { return a.input }),
+	newGauge("output_tokens", func(a *answerObservation) float64 { return a.output }),
+	newGauge("cost", func(a *answerObservation) float64 { return a.cost }),
+	newGauge("rounds", func(a *answerObservation) float64 { return a.rounds }),
+	newGauge(correctness, func(a *answerObservation) float64 { return a.correct }),
 }
 
-func gauge(name string, of func(a *answerObservation) float64) measure {
+func newGauge(name string, of func(a *answerObservation) float64) measure {
 	return measure{name, func(o *observation) float64 {
 		if o.answer == nil {
 			return math.NaN()
@@ -93,7 +93,7 @@ func gauge(name string, of func(a *answerObservation) float64) measure {
 // answerObservation has the measured values of one answer. A value is NaN if the question has no
 // reference for it, or there is no answer.
 type answerObservation struct {
-	short, whole      resemblance
+	short, whole      similarities
 	contains          float64
 	correct           float64 // by the judge
 	documents, quotes agreement
@@ -112,14 +112,14 @@ type answerObservation struct {
 	features     map[string]float64
 }
 
-// resemblance has the measures of how similar a text is to a right answer.
-type resemblance struct{ em, f1, rougeL, bleu1, bleu4, meteor float64 }
+// similarities has the measures of how similar a text is to a right answer.
+type similarities struct{ em, f1, rougeL, bleu1, bleu4, meteor float64 }
 
-// observeAnswer measures an answer. An unsupported answer counts as an empty text, with 0 in every
-// resemblance.
+// observeAnswer measures an answer. An unsupported answer counts as an empty text, with 0 in each
+// of the similarities.
 func observeAnswer(q *judged, a *Answered, prices Prices) *answerObservation {
 	none := math.NaN()
-	out := &answerObservation{short: resemblance{none, none, none, none, none, none}, contains: none, correct: none, answered: none, refused: none, chosen: none,
+	out := &answerObservation{short: similarities{none, none, none, none, none, none}, contains: none, correct: none, answered: none, refused: none, chosen: none,
 		documents: agreement{none, none}, quotes: agreement{none, none},
 		skipped: share(a.Uncited), input: float64(a.Usage.InputTokens), output: float64(a.Usage.OutputTokens), rounds: float64(max(1, a.Rounds))}
 	out.whole = out.short
@@ -141,7 +141,7 @@ func observeAnswer(q *judged, a *Answered, prices Prices) *answerObservation {
 	}
 	out.documents, out.quotes = cited(q, proofs)
 	if len(q.golds) > 0 {
-		out.short, out.whole = resemble(out.shortText, q.golds), resemble(out.text, q.golds)
+		out.short, out.whole = similaritiesTo(out.shortText, q.golds), similaritiesTo(out.text, q.golds)
 		whole := tokens(out.text)
 		out.contains = share(slices.ContainsFunc(q.answers, func(g string) bool { return strings.Contains(whole, g) }))
 	}
@@ -186,18 +186,18 @@ func golds(answers []string) []gold {
 	return out
 }
 
-// resemble compares a text with the right answers. Each measure takes the best of them, except
-// BLEU, which takes all at once.
-func resemble(text string, golds []gold) resemblance {
+// similaritiesTo compares a text with the right answers. Each measure takes the best of them,
+// except BLEU, which takes all at once.
+func similaritiesTo(text string, golds []gold) similarities {
 	var squad, plain [][]string
 	for _, g := range golds {
 		squad, plain = append(squad, g.squad), append(plain, g.plain)
 	}
 	s, p := squadWords(text), plainWords(text)
 	if len(p) == 0 { // an empty answer is never right, even if a gold has no words
-		return resemblance{}
+		return similarities{}
 	}
-	return resemblance{em: best(s, squad, exactMatch), f1: best(s, squad, wordF1), rougeL: best(p, plain, rougeL),
+	return similarities{em: best(s, squad, exactMatch), f1: best(s, squad, wordF1), rougeL: best(p, plain, rougeL),
 		bleu1: bleu(p, plain, 1), bleu4: bleu(p, plain, 4), meteor: best(p, plain, meteor)}
 }
 

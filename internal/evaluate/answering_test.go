@@ -23,11 +23,11 @@ func nothingFound() *scripted {
 	return &scripted{found: func(string, string) Found { return Found{Documents: []string{"gold"}} }}
 }
 
-func said(text string, supported bool, citations ...schema.Citation) Answered {
+func newAnswer(text string, supported bool, citations ...schema.Citation) Answered {
 	return Answered{Answer: schema.Answer{Answer: text, Supported: supported, Citations: citations, Usage: schema.Usage{InputTokens: 100, OutputTokens: 10}}, Millis: 7}
 }
 
-func shortly(confidence float64, text string) schema.Citation {
+func citation(confidence float64, text string) schema.Citation {
 	return schema.Citation{Document: "gold", Quote: "It began in October 1973.", Answer: schema.ShortAnswer{Text: text, Confidence: confidence}}
 }
 
@@ -49,11 +49,11 @@ func TestAnswersByHand(t *testing.T) {
 	impossible := when
 	impossible.Unanswerable, impossible.Answers = true, []string{"Unable to answer"}
 	choice := Topic{ID: "2", Text: "Which?", Answers: []string{"the second"}, Choices: []string{"First", "Second!", "Third"}}
-	chosen := said("The second one.", true)
+	chosen := newAnswer("The second one.", true)
 	chosen.Choice = 2
-	paid := said("October 1973", true)
+	paid := newAnswer("October 1973", true)
 	paid.Usage.Cost, paid.Rounds = 0.5, 3
-	known := said("October 1973", false)
+	known := newAnswer("October 1973", false)
 	known.Uncited = true
 	for _, c := range []struct {
 		name   string
@@ -63,35 +63,35 @@ func TestAnswersByHand(t *testing.T) {
 		absent []string
 	}{
 		// Exact match and F1 compare the short answer, the other measures the whole one.
-		{"a short answer", when, said("It began in October 1973. [1]", true, shortly(0.4, "It"), shortly(0.9, "October 1973")), map[string]float64{
+		{"a short answer", when, newAnswer("It began in October 1973. [1]", true, citation(0.4, "It"), citation(0.9, "October 1973")), map[string]float64{
 			"em": 1, "f1": 1, "em_whole": 0, "f1_whole": 2. * 0.4 / 1.4, "rouge_l": 2. * 0.4 / 1.4, "rouge_l_short": 1, "bleu_1": 0.4, "meteor_short": 1 - 0.5/8, "contains": 1,
 			"citation_precision": 1, "citation_recall": 0.5, "quote_precision": 1, "quote_recall": 0.5, "answered": 1,
 			"input_tokens": 100, "output_tokens": 10, "cost": (100*10 + 10*30) / 1e6, "rounds": 1}, []string{"unanswerable_accuracy", "choice_accuracy"}},
-		{"no short answer: the text", when, said("In October 1973.", true, schema.Citation{Document: "wrong", Quote: "Nothing of it."}, schema.Citation{Document: "gold", Quote: "began in October 1973. Oil was dear."}),
+		{"no short answer: the text", when, newAnswer("In October 1973.", true, schema.Citation{Document: "wrong", Quote: "Nothing of it."}, schema.Citation{Document: "gold", Quote: "began in October 1973. Oil was dear."}),
 			map[string]float64{"em": 0, "f1": 0.8, "f1_whole": 0.8, "citation_precision": 0.5, "citation_recall": 0.5, "quote_precision": 0.5, "quote_recall": 0.5}, nil},
-		{"the documents do not say", when, said(schema.NoAnswer, false), map[string]float64{
+		{"the documents do not say", when, newAnswer(schema.NoAnswer, false), map[string]float64{
 			"em": 0, "f1": 0, "rouge_l": 0, "bleu_4": 0, "meteor": 0, "contains": 0, "answered": 0, "citation_recall": 0, "quote_recall": 0, "input_tokens": 100},
 			[]string{"citation_precision", "quote_precision", "unanswerable_accuracy"}},
-		{"rightly refused", impossible, said(schema.NoAnswer, false), map[string]float64{"unanswerable_accuracy": 1, "input_tokens": 100},
+		{"rightly refused", impossible, newAnswer(schema.NoAnswer, false), map[string]float64{"unanswerable_accuracy": 1, "input_tokens": 100},
 			[]string{"em", "f1", "contains", "answered", "citation_precision", "citation_recall"}},
-		{"answered, where there is none", impossible, said("October 1973", true, shortly(1, "1973")), map[string]float64{"unanswerable_accuracy": 0}, []string{"em", "citation_precision"}},
+		{"answered, where there is none", impossible, newAnswer("October 1973", true, citation(1, "1973")), map[string]float64{"unanswerable_accuracy": 0}, []string{"em", "citation_precision"}},
 		{"from the model's own knowledge", when, known, map[string]float64{"em": 1, "answered": 1, "citation_recall": 0}, []string{"citation_precision"}},
 		{"a cost that is stated, and rounds", when, paid, map[string]float64{"cost": 0.5, "rounds": 3, "em": 1}, nil},
 		{"the right choice", choice, chosen, map[string]float64{"choice_accuracy": 1}, []string{"citation_recall", "quote_recall"}},
-		{"no choice", choice, said("The second one.", true), map[string]float64{"choice_accuracy": 0}, nil},
-		{"nothing known", Topic{ID: "3", Text: "Why?", Relevant: map[string]int{"gold": 1}}, said("So.", true), map[string]float64{"answered": 1, "citation_recall": 0},
+		{"no choice", choice, newAnswer("The second one.", true), map[string]float64{"choice_accuracy": 0}, nil},
+		{"nothing known", Topic{ID: "3", Text: "Why?", Relevant: map[string]int{"gold": 1}}, newAnswer("So.", true), map[string]float64{"answered": 1, "citation_recall": 0},
 			[]string{"em", "f1", "contains", "choice_accuracy", "unanswerable_accuracy", "quote_recall"}},
 	} {
 		got := observed(c.q, c.a)
 		for name, want := range c.want {
-			v, there := got[name]
-			if !there {
+			v, ok := got[name]
+			if !ok {
 				v = math.NaN()
 			}
 			near(t, c.name+": "+name, v, want)
 		}
 		for _, name := range c.absent {
-			if v, there := got[name]; there {
+			if v, ok := got[name]; ok {
 				t.Errorf("%s: %s is %v, of nothing", c.name, name, v)
 			}
 		}
@@ -106,11 +106,11 @@ func TestPlansAreComparedByTheirAnswers(t *testing.T) {
 	d.Unanswerable = []Topic{{ID: "none", Text: "What of nothing?", Unanswerable: true}}
 	r, err := Run(t.Context(), d, nothingFound(), Options{Plans: []string{"good", "half"}, Parallel: 3, Prices: Prices{Input: 10, Output: 30},
 		Answerer: answers(func(plan string, q Topic) (Answered, error) {
-			a := said("seven", !q.Unanswerable, schema.Citation{Document: "gold"})
+			a := newAnswer("seven", !q.Unanswerable, schema.Citation{Document: "gold"})
 			if plan == "half" {
 				a.Usage = schema.Usage{InputTokens: 300, OutputTokens: 10}
 				if strings.HasSuffix(q.Text, "1") || strings.HasSuffix(q.Text, "3") {
-					a = said(schema.NoAnswer, false)
+					a = newAnswer(schema.NoAnswer, false)
 				}
 			}
 			return a, nil
@@ -135,9 +135,9 @@ func TestPlansAreComparedByTheirAnswers(t *testing.T) {
 		compared[c.Metric] = c
 	}
 	for name, want := range map[string]float64{"em": -0.2, "f1": -0.2, "contains": -0.2, "citation_recall": -0.2, "cost_efficiency": half.Metrics["cost_efficiency"] - good.Metrics["cost_efficiency"]} {
-		c, there := compared[name]
+		c, ok := compared[name]
 		near(t, "difference in "+name, c.Difference, want)
-		if !there || c.P >= Significant || !(c.Interval.Low < want && want < c.Interval.High) {
+		if !ok || c.P >= Significant || !(c.Interval.Low < want && want < c.Interval.High) {
 			t.Errorf("%s: half against good is %+v", name, c)
 		}
 	}
@@ -189,7 +189,7 @@ func TestAnswersAreMeasuredWithoutJudgements(t *testing.T) {
 		t.Fatalf("read %+v", d)
 	}
 	results, err := Run(t.Context(), d, nothingFound(), Options{Plans: []string{"a"}, Parallel: 1, Answerer: answers(func(_ string, q Topic) (Answered, error) {
-		return said(q.Answers[0], true), nil
+		return newAnswer(q.Answers[0], true), nil
 	})})
 	if err != nil {
 		t.Fatal(err)
@@ -216,7 +216,7 @@ func TestAnswersThatFailAreCountedAndMany(t *testing.T) {
 			if fails(q.Text) {
 				return Answered{}, broken
 			}
-			return said("seven", true), nil
+			return newAnswer("seven", true), nil
 		})})
 	}
 	r, err := run(func(q string) bool { return strings.HasSuffix(q, "0") })
@@ -229,7 +229,7 @@ func TestAnswersThatFailAreCountedAndMany(t *testing.T) {
 	if got.Errors != 3 {
 		t.Errorf("%d answers failed, not 3", got.Errors)
 	}
-	if _, err := run(func(string) bool { return true }); !errors.Is(err, broken) || !strings.Contains(err.Error(), fmt.Sprint("question ", patience-1)) {
+	if _, err := run(func(string) bool { return true }); !errors.Is(err, broken) || !strings.Contains(err.Error(), fmt.Sprint("question ", maxFailures-1)) {
 		t.Errorf("with every answer failing the error is %v", err)
 	}
 }

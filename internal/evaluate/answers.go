@@ -114,17 +114,17 @@ func (a Answers) In(text string) bool {
 // the answers is at least 0.5, it contains one, or it is part of one.
 func (a Answers) Right(short string) bool {
 	t := tokens(short)
-	alike := func(g string) bool { return strings.Contains(t, g) || t != "" && strings.Contains(g, t) }
-	return slices.ContainsFunc(a.tokens, alike) || resemble(short, a.golds).f1 >= 0.5
+	contained := func(g string) bool { return strings.Contains(t, g) || t != "" && strings.Contains(g, t) }
+	return slices.ContainsFunc(a.tokens, contained) || similaritiesTo(short, a.golds).f1 >= 0.5
 }
 
-// saidFrom is the token F1 from which a reply is right that does not contain an answer.
-const saidFrom = 0.8
+// minAnswerF1 is the token F1 from which a reply is right that does not contain an answer.
+const minAnswerF1 = 0.8
 
 // Accepts reports whether a reply is right: it contains one of the answers, or shares most words
 // with one.
 func (a Answers) Accepts(reply string) bool {
-	return a.In(reply) || resemble(reply, a.golds).f1 >= saidFrom
+	return a.In(reply) || similaritiesTo(reply, a.golds).f1 >= minAnswerF1
 }
 
 // answerRank returns the rank, from 1, of the first passage that contains an answer; 0: none does.

@@ -48,15 +48,15 @@ func TestAnAnswerIsRightByItsShortForm(t *testing.T) {
 		rated bool
 		right bool
 	}{
-		{"the same", q, said("It began in October 1973.", true, shortly(0.4, "October 1973")), true, true},
-		{"a part", q, said("It began in October 1973.", true, shortly(0.4, "1973")), true, true},
-		{"more", q, said("It began in October 1973.", true, shortly(0.4, "It began in October 1973")), true, true},
-		{"other words", q, said("It began in October 1973.", true, shortly(0.4, "It began")), true, false},
-		{"no short form", q, said("It began in October 1973.", true, shortly(0.4, "")), true, true},
-		{"no confidence", q, said("It began in October 1973.", true, shortly(0, "")), false, true},
-		{"none was to be there", gone, said("It began in June 1985.", true, shortly(0.4, "June 1985")), true, false},
-		{"no answer is known", open, said("It began in October 1973.", true, shortly(0.4, "October 1973")), false, false},
-		{"refused", q, said("The documents do not say.", false), false, false},
+		{"the same", q, newAnswer("It began in October 1973.", true, citation(0.4, "October 1973")), true, true},
+		{"a part", q, newAnswer("It began in October 1973.", true, citation(0.4, "1973")), true, true},
+		{"more", q, newAnswer("It began in October 1973.", true, citation(0.4, "It began in October 1973")), true, true},
+		{"other words", q, newAnswer("It began in October 1973.", true, citation(0.4, "It began")), true, false},
+		{"no short form", q, newAnswer("It began in October 1973.", true, citation(0.4, "")), true, true},
+		{"no confidence", q, newAnswer("It began in October 1973.", true, citation(0, "")), false, true},
+		{"none was to be there", gone, newAnswer("It began in June 1985.", true, citation(0.4, "June 1985")), true, false},
+		{"no answer is known", open, newAnswer("It began in October 1973.", true, citation(0.4, "October 1973")), false, false},
+		{"refused", q, newAnswer("The documents do not say.", false), false, false},
 	} {
 		j := &judge([]Topic{c.q})[0]
 		if o := observeAnswer(j, &c.a, Prices{}); o.rated != c.rated || o.right != c.right {
@@ -68,7 +68,7 @@ func TestAnAnswerIsRightByItsShortForm(t *testing.T) {
 // TestFeaturesAreOfTheStageThatHasSome: the features are those of the stage that has some, whatever
 // stages follow.
 func TestFeaturesAreOfTheStageThatHasSome(t *testing.T) {
-	a := said("It began in October 1973.", true, shortly(0.4, "1973"))
+	a := newAnswer("It began in October 1973.", true, citation(0.4, "1973"))
 	a.Trace = []schema.StageReport{{Stage: "lexical"}, {Stage: "generate", Features: map[string]float64{"margin": 2}}, {Stage: "check"}}
 	if o := observeAnswer(&judge([]Topic{{ID: "1", Answers: []string{"1973"}}})[0], &a, Prices{}); o.features["margin"] != 2 {
 		t.Errorf("features are %v", o.features)

@@ -57,9 +57,9 @@ func cited(q *judged, citations []schema.Citation) (documents, quotes agreement)
 	return documents, quotes
 }
 
-// toThePoint measures a context by its passages: the share from relevant documents, and the share
-// that agree with a piece of evidence as quotes do.
-func toThePoint(q *judged, context []schema.Candidate) (relevant, proving float64) {
+// contextPrecision measures a context by its passages: the share from relevant documents, and the
+// share that agree with a piece of evidence as quotes do.
+func contextPrecision(q *judged, context []schema.Candidate) (relevant, proving float64) {
 	right, proofs := 0, 0
 	for _, c := range context {
 		if q.Relevant[c.ExternalID] > 0 {

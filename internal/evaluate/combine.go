@@ -83,7 +83,7 @@ func Combine(sets []*Set, metrics []string, baseline string) Combination {
 					continue
 				}
 				one := CombinedFigure{Dataset: s.Dataset, Value: v}
-				if c, there := compared[[2]int{i, m}]; there {
+				if c, ok := compared[[2]int{i, m}]; ok {
 					one.Against = c.comparison()
 					differences[[2]int{i, m}] = append(differences[[2]int{i, m}], c)
 				}
@@ -95,15 +95,15 @@ func Combine(sets []*Set, metrics []string, baseline string) Combination {
 	}
 	for i := range out.Rows {
 		for m, metric := range metrics {
-			all, there := out.Rows[i].Figures[metric]
-			if !there {
+			all, ok := out.Rows[i].Figures[metric]
+			if !ok {
 				continue
 			}
 			for _, d := range all.Datasets {
 				all.Value += d.Value / float64(len(all.Datasets))
 			}
 			if of := differences[[2]int{i, m}]; len(of) > 0 {
-				all.Against = together(of).comparison()
+				all.Against = meanOfDatasets(of).comparison()
 			}
 			out.Rows[i].Figures[metric] = all
 		}
@@ -123,8 +123,8 @@ func (s sampled) comparison() *Comparison {
 	return &c
 }
 
-// together returns the mean of the differences of several datasets.
-func together(of []sampled) sampled {
+// meanOfDatasets returns the mean of the differences of several datasets.
+func meanOfDatasets(of []sampled) sampled {
 	out := sampled{resamples: make([]float64, resamples)}
 	for _, s := range of {
 		out.observed += s.observed / float64(len(of))
@@ -144,8 +144,8 @@ type pairing struct {
 	observed float64
 }
 
-// everywhere replaces the third column of a part in which every question counts.
-const everywhere = -1
+// anyQuestion replaces the third column of a part in which every question counts.
+const anyQuestion = -1
 
 // against compares every row with the baseline, on the questions for which both have a value.
 func (s *Set) against(base int, metrics []string, stream uint64) map[[2]int]sampled {
@@ -174,23 +174,23 @@ func (s *Set) against(base int, metrics []string, stream uint64) map[[2]int]samp
 		for r := range resamples {
 			for i, c := range p.columns {
 				n := 1.0
-				if c[2] != everywhere {
+				if c[2] != anyQuestion {
 					n = means[c[2]][r]
 				}
 				of[i], than[i] = means[c[0]][r]/n, means[c[1]][r]/n
 			}
 			one.resamples[r] = finite(p.quantity.of(of) - p.quantity.of(than))
 		}
-		if drawnAgain(one.resamples) {
+		if redraw(one.resamples) {
 			out[p.at] = one
 		}
 	}
 	return out
 }
 
-// drawnAgain replaces each resample that has no value, because none of its questions has one, by
+// redraw replaces each resample that has no value, because none of its questions has one, by
 // another resample. It returns false if no resample has a value.
-func drawnAgain(values []float64) bool {
+func redraw(values []float64) bool {
 	defined := slices.DeleteFunc(slices.Clone(values), math.IsNaN)
 	if len(defined) == 0 {
 		return false
@@ -228,7 +228,7 @@ func (t *columnTable) pair(row, base setRow, q quantity) (pairing, bool) {
 	}
 	for i, part := range q.parts {
 		mask := fmt.Sprint(masks[i])
-		c := [3]int{t.column(row, part, of[i], mask, masks[i]), t.column(base, part, than[i], mask, masks[i]), everywhere}
+		c := [3]int{t.column(row, part, of[i], mask, masks[i]), t.column(base, part, than[i], mask, masks[i]), anyQuestion}
 		if slices.Contains(masks[i], false) {
 			ones := make([]float64, len(masks[i]))
 			for n := range ones {
@@ -247,7 +247,7 @@ func (t *columnTable) column(row setRow, part string, values []float64, mask str
 
 // add adds a column, with 0 for questions that do not count.
 func (t *columnTable) add(key string, values []float64, counts []bool) int {
-	if at, there := t.index[key]; there {
+	if at, ok := t.index[key]; ok {
 		return at
 	}
 	if t.index == nil {

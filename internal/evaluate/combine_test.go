@@ -24,8 +24,8 @@ type memory struct {
 func (m *memory) Find(plan string, q Topic) (QuestionFigures, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	f, there := m.known[plan+q.Hash()]
-	return f, there
+	f, ok := m.known[plan+q.Hash()]
+	return f, ok
 }
 
 func (m *memory) Keep(plan string, q Topic, f QuestionFigures) error {
@@ -65,7 +65,7 @@ func TestRunsGoOnWithWhatIsKept(t *testing.T) {
 		if answered++; plan == "b" && q.ID == "q2" {
 			return Answered{}, errors.New("no answer")
 		}
-		return said("It is seven.", q.ID != "q1", shortly(0.7, "seven")), nil
+		return newAnswer("It is seven.", q.ID != "q1", citation(0.7, "seven")), nil
 	})
 	kept := &memory{known: map[string]QuestionFigures{}}
 	run := func(plans ...string) (*Results, *scripted) {
@@ -104,8 +104,8 @@ func TestRunsGoOnWithWhatIsKept(t *testing.T) {
 	}
 }
 
-// ran returns a run with given values, by plan, measure and question.
-func ran(names []string, plans map[string][][]float64, order ...string) *Results {
+// scriptedRun returns a run with given values, by plan, measure and question.
+func scriptedRun(names []string, plans map[string][][]float64, order ...string) *Results {
 	r := &Results{dataset: &Dataset{}, names: names, options: Options{Answerer: answers(nil)}}
 	for _, name := range order {
 		r.plans = append(r.plans, &planResults{name: name, values: plans[name], millis: plans[name][0], answering: plans[name][0]})
@@ -113,24 +113,24 @@ func ran(names []string, plans map[string][][]float64, order ...string) *Results
 	return r
 }
 
-func itself(name string) string { return name }
+func identity(name string) string { return name }
 
 // TestCombineByHand: differences of sets in which all questions have equal differences, and of
 // sums, products and quotients of means.
 func TestCombineByHand(t *testing.T) {
 	none := math.NaN()
 	names := []string{"hit@1", "f1", "cost", "passage_recall@1", "passage_precision@1"}
-	first := ran(names, map[string][][]float64{
+	first := scriptedRun(names, map[string][][]float64{
 		"base": {{0, 0, 1, 1}, {0.2, 0.4, none, 0.6}, {1, 1, 1, 1}, {0.5, 0.5, 0.5, 0.5}, {0.4, 0.4, 0.4, 0.4}},
 		"more": {{0.5, 0.5, 1.5, 1.5}, {0.4, 0.6, none, 0.8}, {2, 2, 2, none}, {1, 1, 1, 1}, {0.5, none, 0.5, 0.5}},
 	}, "base", "more")
-	second := ran(names, map[string][][]float64{
+	second := scriptedRun(names, map[string][][]float64{
 		"base": {{1, 0}, {none, none}, {0, 0}, {none, none}, {none, none}},
 		"more": {{1, 0}, {none, none}, {0, 0}, {none, none}, {none, none}},
 	}, "base", "more")
 	sets := []*Set{{Dataset: "one"}, {Dataset: "two"}}
-	sets[0].Add(first, itself)
-	sets[1].Add(second, itself)
+	sets[0].Add(first, identity)
+	sets[1].Add(second, identity)
 	c := Combine(sets, []string{"hit@1", "f1", "cost_efficiency", "passage_ie@1", "ms"}, "base")
 	base, more := c.Rows[0].Figures, c.Rows[1].Figures
 	check := func(name string, f CombinedFigure, value, difference float64, sets int) {
@@ -191,7 +191,7 @@ func TestCombinedIntervalIsThatOfStrata(t *testing.T) {
 		difference += mean / float64(len(sizes))
 		variance += (squares/float64(n) - mean*mean) / float64(n) / float64(len(sizes)*len(sizes))
 		set := &Set{Dataset: fmt.Sprint(n, len(sets))}
-		set.Add(ran([]string{"hit@1"}, values, "a", "b"), itself)
+		set.Add(scriptedRun([]string{"hit@1"}, values, "a", "b"), identity)
 		sets = append(sets, set)
 	}
 	got := Combine(sets, []string{"hit@1"}, "a").Rows[1].Figures["hit@1"].Against
@@ -219,7 +219,7 @@ func TestQuantitiesAreThoseOfSummaries(t *testing.T) {
 		if q.ID == "q2" {
 			return Answered{}, errors.New("no answer")
 		}
-		return said("It is seven, or so.", true, shortly(0.7, "seven or so")), nil
+		return newAnswer("It is seven, or so.", true, citation(0.7, "seven or so")), nil
 	})
 	r, err := Run(t.Context(), d, s, Options{Plans: []string{"a"}, Parallel: 1, Cutoffs: []int{2}, Answerer: answerer, Prices: Prices{Input: 10, Output: 30}})
 	if err != nil {
@@ -228,7 +228,7 @@ func TestQuantitiesAreThoseOfSummaries(t *testing.T) {
 	plan := r.Summary().Plans[0]
 	known := quantities([]int{2}, true)
 	for name, want := range plan.Metrics {
-		if _, there := known[name]; !there {
+		if _, ok := known[name]; !ok {
 			t.Errorf("%s is no metric of a matrix", name)
 			continue
 		}
@@ -252,7 +252,7 @@ func TestMeasuresHaveTheirVersion(t *testing.T) {
 			{ExternalID: "dirt", Title: "Dirt", Text: "Mud here. The second heap."}, {ExternalID: "gold", Title: "Gold", Text: "Before. The crisis began in October 1973. After it."}}}
 	}}
 	answerer := answers(func(_ string, q Topic) (Answered, error) {
-		a := said("The crisis that began in the autumn of 1973 was the second one [1].", true, shortly(0.7, "in October 1973"))
+		a := newAnswer("The crisis that began in the autumn of 1973 was the second one [1].", true, citation(0.7, "in October 1973"))
 		a.Choice, a.Rounds = 2, 2
 		return a, nil
 	})

@@ -19,7 +19,7 @@ var reportText string
 var report = template.Must(template.New("report").Funcs(template.FuncMap{
 	"tint": func(i int) int { return i % tints },
 	"figure": func(p PlanSummary, metric string) string {
-		if v, there := p.Metrics[metric]; there {
+		if v, ok := p.Metrics[metric]; ok {
 			return fmt.Sprintf("%.4f", v)
 		}
 		return "-"
@@ -64,8 +64,8 @@ type contest struct {
 	spread   float64
 }
 
-// contests is the most contests in the report.
-const contests = 20
+// maxContests is the most questions on which plans differ in the report.
+const maxContests = 20
 
 // WriteHTML writes the report of results and their summaries, in the same order. about describes
 // the run, for example its date.
@@ -154,8 +154,8 @@ var drawn = []string{"f1", "em", "contains", correctness, "citation_precision"}
 // everyPlan reports whether all plans have an interval of a metric.
 func everyPlan(s Summary, metric string) bool {
 	return !slices.ContainsFunc(s.Plans, func(p PlanSummary) bool {
-		_, there := p.Intervals[metric]
-		return !there
+		_, ok := p.Intervals[metric]
+		return !ok
 	})
 }
 
@@ -176,5 +176,5 @@ func (r *Results) contested(metric string, has func(p *planResults, q int) strin
 		}
 	}
 	slices.SortStableFunc(out, func(a, b contest) int { return cmp.Compare(b.spread, a.spread) })
-	return out[:min(contests, len(out))]
+	return out[:min(maxContests, len(out))]
 }

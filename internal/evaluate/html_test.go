@@ -13,9 +13,9 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// raced returns the results of three plans on 200 questions. The first finds the gold first, the
-// second always second, the third like the second except that it misses every tenth.
-func raced(t *testing.T) *Results {
+// threePlanResults returns the results of three plans on 200 questions. The first finds the gold
+// first, the second always second, the third like the second except that it misses every tenth.
+func threePlanResults(t *testing.T) *Results {
 	t.Helper()
 	s := &scripted{found: func(plan, question string) Found {
 		f := Found{Documents: []string{"gold"}, Millis: 12, Stages: []schema.StageReport{{Stage: "lexical", Millis: 4}, {Stage: "zoom", Millis: 7}}}
@@ -45,11 +45,11 @@ func answered(t *testing.T) *Results {
 		Answerer: answers(func(plan string, q Topic) (Answered, error) {
 			switch {
 			case plan == "second":
-				return said(schema.NoAnswer, false), nil
+				return newAnswer(schema.NoAnswer, false), nil
 			case plan == "third" && strings.HasSuffix(q.Text, "0"):
 				return Answered{}, errors.New("gone")
 			}
-			return said(`seven <i>"days"</i>`, true, schema.Citation{Document: "gold"}), nil
+			return newAnswer(`seven <i>"days"</i>`, true, schema.Citation{Document: "gold"}), nil
 		})})
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func answered(t *testing.T) *Results {
 }
 
 func TestTableMarksTheBest(t *testing.T) {
-	table := raced(t).Summary().Table()
+	table := threePlanResults(t).Summary().Table()
 	if want := []string{"nDCG@10", "hit@1", "MRR@10", "recall@100", "tokens", "p50 ms", "p95 ms"}; !slices.Equal(table.Columns, want) {
 		t.Fatalf("columns are %q; the dataset gives %q", table.Columns, want)
 	}
@@ -92,16 +92,16 @@ func TestReportIsWholeAndAsksForNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		r        *Results
 		drawings int
-		says     []string
+		message  []string
 	}{
-		"found":    {raced(t), 2 + 3, nil},
+		"found":    {threePlanResults(t), 2 + 3, nil},
 		"answered": {answered(t), 3 + 3 + 3 + 1, []string{"Answers", "20 answers failed", "For third cut by sentences.", `seven <i>"days"</i>`, "of input and output were reckoned (580 answers)"}},
 	} {
-		t.Run(name, func(t *testing.T) { reportIsWhole(t, c.r, c.drawings, c.says) })
+		t.Run(name, func(t *testing.T) { reportIsWhole(t, c.r, c.drawings, c.message) })
 	}
 }
 
-func reportIsWhole(t *testing.T, r *Results, drawn int, says []string) {
+func reportIsWhole(t *testing.T, r *Results, drawn int, message []string) {
 	r.plans[1].name = `<script>alert("second")</script>`
 	r.queries[7].Text = `what is "7" <b>&</b>?`
 	var out strings.Builder
@@ -137,7 +137,7 @@ func reportIsWhole(t *testing.T, r *Results, drawn int, says []string) {
 	if regexp.MustCompile(`(?i)(https?:)?//[a-z]|url\(|@import`).MatchString(out.String()) {
 		t.Error("the page names something elsewhere")
 	}
-	for _, want := range append(says, "now & here", "200 questions", "first", `<script>alert("second")</script>`, "Differences") {
+	for _, want := range append(message, "now & here", "200 questions", "first", `<script>alert("second")</script>`, "Differences") {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the page does not say %q", want)
 		}
@@ -145,7 +145,7 @@ func reportIsWhole(t *testing.T, r *Results, drawn int, says []string) {
 	if regexp.MustCompile(`NaN|Inf|%!|&lt;nil`).MatchString(out.String()) {
 		t.Error("the page has a value that is none")
 	}
-	if rows < 2*(4+7+contests) {
+	if rows < 2*(4+7+maxContests) {
 		t.Errorf("the page has only %d rows", rows)
 	}
 }

@@ -117,16 +117,16 @@ func (h HumanLabels) For(dataset string) HumanLabels {
 func (h HumanLabels) of(plan, query, answer string) (correct, known bool) {
 	closest := -1
 	for _, l := range h.byQuery[query] {
-		exact, meant := 0, true
+		exact, valid := 0, true
 		if l.Dataset != "" {
 			exact++
 		}
 		for _, field := range [][2]string{{l.Plan, plan}, {l.Answer, spaced(answer)}} {
 			if field[0] != "" {
-				exact, meant = exact+1, meant && field[0] == field[1]
+				exact, valid = exact+1, valid && field[0] == field[1]
 			}
 		}
-		if meant && exact > closest {
+		if valid && exact > closest {
 			closest, correct, known = exact, *l.Correct, true
 		}
 	}

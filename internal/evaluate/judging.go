@@ -44,19 +44,19 @@ func (r *Results) judge(ctx context.Context, plan *planResults, q int, a *answer
 		a.correct = 0
 		return nil
 	}
-	said, err := r.options.Judge.Judge(ctx, query.Topic, a.text)
-	a.judgement = &QuestionJudgement{Model: said.Model, Failed: err != nil, Unreadable: err == nil && said.Correct == nil,
-		InputTokens: said.Usage.InputTokens, OutputTokens: said.Usage.OutputTokens, Cost: said.Usage.Cost}
+	judgement, err := r.options.Judge.Judge(ctx, query.Topic, a.text)
+	a.judgement = &QuestionJudgement{Model: judgement.Model, Failed: err != nil, Unreadable: err == nil && judgement.Correct == nil,
+		InputTokens: judgement.Usage.InputTokens, OutputTokens: judgement.Usage.OutputTokens, Cost: judgement.Usage.Cost}
 	switch {
 	case err == nil:
 		plan.unjudged.Store(0)
 	case ctx.Err() != nil:
 		return err
-	case plan.unjudged.Add(1) >= patience:
-		return fmt.Errorf("the last %d judgements failed: %w", patience, err)
+	case plan.unjudged.Add(1) >= maxFailures:
+		return fmt.Errorf("the last %d judgements failed: %w", maxFailures, err)
 	}
-	if said.Correct != nil && err == nil {
-		a.correct = share(*said.Correct)
+	if judgement.Correct != nil && err == nil {
+		a.correct = share(*judgement.Correct)
 	}
 	return nil
 }
@@ -134,17 +134,17 @@ func agreementOf(judge, labels []float64) schema.JudgeAgreement {
 		}
 		return out
 	}
-	alike, kappa := alikeAndKappa(mean(column(0)), mean(column(1)), mean(column(2)))
-	out := schema.JudgeAgreement{Answers: len(rows), Agreement: alike}
+	agreement, kappa := agreementAndKappa(mean(column(0)), mean(column(1)), mean(column(2)))
+	out := schema.JudgeAgreement{Answers: len(rows), Agreement: agreement}
 	means := resampled(rows)
 	alikes, kappas := make([]float64, resamples), make([]float64, resamples)
 	for r := range resamples {
-		alikes[r], kappas[r] = alikeAndKappa(means[0][r], means[1][r], means[2][r])
+		alikes[r], kappas[r] = agreementAndKappa(means[0][r], means[1][r], means[2][r])
 	}
 	out.Interval = interval(alikes)
 	if !math.IsNaN(kappa) {
 		out.Kappa = &kappa
-		if drawnAgain(kappas) {
+		if redraw(kappas) {
 			found := interval(kappas)
 			out.KappaInterval = &found
 		}
@@ -152,11 +152,11 @@ func agreementOf(judge, labels []float64) schema.JudgeAgreement {
 	return out
 }
 
-// alikeAndKappa returns the agreement of two raters and Cohen's kappa, from the shares that one,
-// the other, and both rate 1. Kappa is NaN if both give all answers the same rating, which chance
-// would do as well.
-func alikeAndKappa(one, other, both float64) (alike, kappa float64) {
-	alike = 1 - one - other + 2*both
+// agreementAndKappa returns the agreement of two raters and Cohen's kappa, from the shares that
+// one, the other, and both rate 1. Kappa is NaN if both give all answers the same rating, which
+// chance would do as well.
+func agreementAndKappa(one, other, both float64) (agreement, kappa float64) {
+	agreement = 1 - one - other + 2*both
 	chance := one*other + (1-one)*(1-other)
-	return alike, (alike - chance) / (1 - chance)
+	return agreement, (agreement - chance) / (1 - chance)
 }

@@ -92,9 +92,9 @@ func judgedSet() *Dataset {
 // stored results makes no calls.
 func TestAnswersAreJudged(t *testing.T) {
 	d := judgedSet()
-	said := map[string]Answered{"q0": said("It is seven. [1]", true, shortly(0.9, "seven")), "q1": said("7", true), "q2": said("It is seven or eight.", true),
-		"q3": said("It is eight.", true), "q4": said(schema.NoAnswer, false), "q5": said("Seven.", true), "none": said("Me.", true)}
-	answerer := answers(func(_ string, q Topic) (Answered, error) { return said[q.ID], nil })
+	byQuestion := map[string]Answered{"q0": newAnswer("It is seven. [1]", true, citation(0.9, "seven")), "q1": newAnswer("7", true), "q2": newAnswer("It is seven or eight.", true),
+		"q3": newAnswer("It is eight.", true), "q4": newAnswer(schema.NoAnswer, false), "q5": newAnswer("Seven.", true), "none": newAnswer("Me.", true)}
+	answerer := answers(func(_ string, q Topic) (Answered, error) { return byQuestion[q.ID], nil })
 	var mu sync.Mutex
 	asked := map[string]string{}
 	judge := judges(func(q Topic, answer string) (schema.Judgement, error) {
@@ -125,7 +125,7 @@ func TestAnswersAreJudged(t *testing.T) {
 	}
 	p := s.Plans[0]
 	near(t, "correctness", p.Metrics["correctness"], 2./3) // q0, q1 and the refusal
-	if i, there := p.Intervals["correctness"]; !there || i.Low > 2./3 || i.High < 2./3 {
+	if i, ok := p.Intervals["correctness"]; !ok || i.Low > 2./3 || i.High < 2./3 {
 		t.Errorf("its interval is %+v", i)
 	}
 	j := p.Judging
@@ -155,7 +155,7 @@ func TestAnswersAreJudged(t *testing.T) {
 func TestOneAnswerIsJudged(t *testing.T) {
 	d := questions(1)
 	d.Queries[0].Answers = []string{"seven"}
-	o := Options{Plans: []string{"p"}, Parallel: 1, Answerer: answers(func(string, Topic) (Answered, error) { return said("Seven.", true), nil })}
+	o := Options{Plans: []string{"p"}, Parallel: 1, Answerer: answers(func(string, Topic) (Answered, error) { return newAnswer("Seven.", true), nil })}
 	judging := func() *schema.Judging {
 		t.Helper()
 		r, err := Run(t.Context(), d, nothingFound(), o)
@@ -189,9 +189,9 @@ func TestTheJudgeIsInEveryReport(t *testing.T) {
 	})
 	r, err := Run(t.Context(), d, nothingFound(), Options{Plans: []string{"p"}, Parallel: 1, Judge: judge, Answerer: answers(func(_ string, q Topic) (Answered, error) {
 		if q.ID == "q1" {
-			return said("Eight.", true), nil
+			return newAnswer("Eight.", true), nil
 		}
-		return said("Seven.", true), nil
+		return newAnswer("Seven.", true), nil
 	})})
 	if err != nil {
 		t.Fatal(err)
@@ -227,7 +227,7 @@ func TestTheJudgeIsInEveryReport(t *testing.T) {
 
 // TestJudgingEndsWhenNobodyJudges: an exhausted budget ends the run, with its reason.
 func TestJudgingEndsWhenNobodyJudges(t *testing.T) {
-	d := questions(2 * patience)
+	d := questions(2 * maxFailures)
 	for i := range d.Queries {
 		d.Queries[i].Answers = []string{"seven"}
 	}
@@ -236,14 +236,14 @@ func TestJudgingEndsWhenNobodyJudges(t *testing.T) {
 		asked++
 		return schema.Judgement{}, errors.New("the budget is used up")
 	})
-	o := Options{Plans: []string{"p"}, Parallel: 1, Judge: judge, Answerer: answers(func(string, Topic) (Answered, error) { return said("Seven.", true), nil })}
-	if _, err := Run(t.Context(), d, nothingFound(), o); err == nil || asked != patience || !strings.Contains(err.Error(), "the budget is used up") || !strings.Contains(err.Error(), "judgements") {
+	o := Options{Plans: []string{"p"}, Parallel: 1, Judge: judge, Answerer: answers(func(string, Topic) (Answered, error) { return newAnswer("Seven.", true), nil })}
+	if _, err := Run(t.Context(), d, nothingFound(), o); err == nil || asked != maxFailures || !strings.Contains(err.Error(), "the budget is used up") || !strings.Contains(err.Error(), "judgements") {
 		t.Errorf("asked %d, %v", asked, err)
 	}
 	// Failures with a verdict in between do not end the run. They are counted.
 	n := 0
 	o.Judge = judges(func(Topic, string) (schema.Judgement, error) {
-		if n++; n%patience == 0 {
+		if n++; n%maxFailures == 0 {
 			return verdictOf(true), nil
 		}
 		return schema.Judgement{}, errors.New("the server is busy")
@@ -252,7 +252,7 @@ func TestJudgingEndsWhenNobodyJudges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if j := r.Summary().Plans[0].Judging; j.Judged != 2 || j.Failed != 2*patience-2 {
+	if j := r.Summary().Plans[0].Judging; j.Judged != 2 || j.Failed != 2*maxFailures-2 {
 		t.Errorf("the judge is %+v", j)
 	}
 	var wrong *schema.FieldError
@@ -310,8 +310,8 @@ func TestTheClosestLabelCounts(t *testing.T) {
 func TestWrongLabelsAreNamed(t *testing.T) {
 	const good = `{"query": "1", "correct": true}`
 	for name, x := range map[string]struct {
-		lines []string
-		says  []string
+		lines   []string
+		message []string
 	}{
 		"nothing":         {[]string{"", " "}, []string{"no label"}},
 		"no JSON":         {[]string{good, "1,true"}, []string{"line 2", `{"query"`}},
@@ -325,7 +325,7 @@ func TestWrongLabelsAreNamed(t *testing.T) {
 	} {
 		path := labelFile(t, x.lines...)
 		_, err := ReadHumanLabels(path)
-		for _, want := range append(x.says, path) {
+		for _, want := range append(x.message, path) {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v does not say %q", name, err, want)
 			}

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// shown returns how a metric is written: its title, factor and digits.
-func shown(metric string) (title string, factor float64, digits int) {
+// metricFormat returns how a metric is written: its title, factor and digits.
+func metricFormat(metric string) (title string, factor float64, digits int) {
 	switch metric {
 	case milliseconds:
 		return "ms", 1, 1
@@ -35,18 +35,18 @@ func shown(metric string) (title string, factor float64, digits int) {
 func (c Combination) CombinedTable(dataset string, intervals bool) Table {
 	out := Table{Columns: make([]string, 0, len(c.Metrics))}
 	for _, m := range c.Metrics {
-		title, _, _ := shown(m)
+		title, _, _ := metricFormat(m)
 		out.Columns = append(out.Columns, title)
 	}
 	for _, row := range c.Rows {
 		cells := Row{Plan: row.Row}
 		for _, m := range c.Metrics {
-			f, there := row.Figures[m]
-			if there && dataset != "" {
-				f, there = f.of(dataset)
+			f, ok := row.Figures[m]
+			if ok && dataset != "" {
+				f, ok = f.of(dataset)
 			}
 			text := "-"
-			if there {
+			if ok {
 				text = f.text(m, intervals)
 			}
 			cells.Cells = append(cells.Cells, Cell{Text: text})
@@ -66,7 +66,7 @@ func (f CombinedFigure) of(dataset string) (CombinedFigure, bool) {
 }
 
 func (f CombinedFigure) text(metric string, intervals bool) string {
-	_, factor, digits := shown(metric)
+	_, factor, digits := metricFormat(metric)
 	write := func(v float64, sign string) string {
 		if v *= factor; v >= 0 {
 			return sign + strconv.FormatFloat(v, 'f', digits, 64)

@@ -63,7 +63,7 @@ func observe(q *judged, f *Found) observation {
 		o.evidence = evidenceRecall(q.evidence, contextTexts(context))
 	}
 	o.tokens = contextTokens(context)
-	o.relevant, o.proving = toThePoint(q, context)
+	o.relevant, o.proving = contextPrecision(q, context)
 	return o
 }
 

@@ -92,13 +92,13 @@ func bleu(answer []string, golds [][]string, order int) float64 {
 	}
 	logs := 0.0
 	for n := 1; n <= order; n++ {
-		most := map[string]int{} // in any single gold
+		maxCounts := map[string]int{} // in any single gold
 		for _, g := range golds {
 			for gram, count := range counted(g, n) {
-				most[gram] = max(most[gram], count)
+				maxCounts[gram] = max(maxCounts[gram], count)
 			}
 		}
-		matched, all := clipped(counted(answer, n), most), max(0, len(answer)-n+1)
+		matched, all := clipped(counted(answer, n), maxCounts), max(0, len(answer)-n+1)
 		if n > 1 {
 			matched, all = matched+1, all+1
 		}

@@ -214,12 +214,12 @@ func tokenPlot(s Summary, metric string) template.HTML {
 
 // against draws a metric against a cost, whose tooltip is formatted by tip.
 func against(s Summary, metric, unit, tip string, cost func(PlanSummary) float64) template.HTML {
-	low, high, most := 1.0, 0.0, 0.0
+	low, high, maxCount := 1.0, 0.0, 0.0
 	for _, p := range s.Plans {
-		low, high, most = min(low, p.Metrics[metric]), max(high, p.Metrics[metric]), max(most, cost(p))
+		low, high, maxCount = min(low, p.Metrics[metric]), max(high, p.Metrics[metric]), max(maxCount, cost(p))
 	}
 	g := newSVG(plotHeight+axisHeight, metric+" against "+unit)
-	x := g.across(0, most, 14, plotHeight)
+	x := g.across(0, maxCount, 14, plotHeight)
 	y := g.up(low, high, x.from, 14)
 	for i, p := range s.Plans {
 		px, py := x.at(cost(p)), y.at(p.Metrics[metric])

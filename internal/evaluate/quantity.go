@@ -87,10 +87,10 @@ func quantities(cutoffs []int, answers bool) map[string]quantity {
 // CheckMetrics returns an error for the first name that is no metric. answers says whether answers
 // are measured, judge whether they are judged.
 func CheckMetrics(metrics []string, cutoffs []int, answers, judge bool) error {
-	there, every := quantities(cutoffs, answers), quantities(cutoffs, true)
+	available, every := quantities(cutoffs, answers), quantities(cutoffs, true)
 	for i, m := range metrics {
 		field := fmt.Sprintf("metrics[%d]", i)
-		_, known := there[m]
+		_, known := available[m]
 		_, otherwise := every[m]
 		switch {
 		case known && m == correctness && !judge:
@@ -101,7 +101,7 @@ func CheckMetrics(metrics []string, cutoffs []int, answers, judge bool) error {
 		case otherwise:
 			return schema.Invalid(field, "%q is a measure of answers, and no answers are asked for", m)
 		default:
-			return schema.Invalid(field, "there is no metric %q; with these cutoffs there are: %s", m, strings.Join(slices.Sorted(maps.Keys(there)), ", "))
+			return schema.Invalid(field, "there is no metric %q; with these cutoffs there are: %s", m, strings.Join(slices.Sorted(maps.Keys(available)), ", "))
 		}
 	}
 	return nil

@@ -95,7 +95,7 @@ func (r *Results) figures(p *planResults, q int) QuestionFigures {
 func (r *Results) restore(p *planResults, q int, f QuestionFigures) {
 	for m, name := range r.names {
 		p.values[m][q] = math.NaN()
-		if v, there := f.Metrics[name]; there {
+		if v, ok := f.Metrics[name]; ok {
 			p.values[m][q] = v
 		}
 	}

@@ -162,10 +162,10 @@ func judge(questions []Topic) []judged {
 }
 
 func (r *Results) ask(ctx context.Context, s Searcher, all []measure) error {
-	asking, ctx := errgroup.WithContext(ctx)
+	group, ctx := errgroup.WithContext(ctx)
 	done := make(chan struct{}, r.options.Parallel)
 	next := make(chan int)
-	asking.Go(func() error {
+	group.Go(func() error {
 		defer close(next)
 		for q := range r.queries {
 			select {
@@ -177,7 +177,7 @@ func (r *Results) ask(ctx context.Context, s Searcher, all []measure) error {
 		return nil
 	})
 	for range r.options.Parallel {
-		asking.Go(func() error {
+		group.Go(func() error {
 			for q := range next {
 				if err := r.askOne(ctx, s, all, q); err != nil {
 					return err
@@ -187,9 +187,9 @@ func (r *Results) ask(ctx context.Context, s Searcher, all []measure) error {
 			return nil
 		})
 	}
-	told := make(chan struct{})
+	reported := make(chan struct{})
 	go func() {
-		defer close(told)
+		defer close(reported)
 		n := 0
 		for range done {
 			n++
@@ -198,9 +198,9 @@ func (r *Results) ask(ctx context.Context, s Searcher, all []measure) error {
 			}
 		}
 	}()
-	err := asking.Wait()
+	err := group.Wait()
 	close(done)
-	<-told
+	<-reported
 	return err
 }
 
@@ -210,7 +210,7 @@ func (r *Results) askOne(ctx context.Context, s Searcher, all []measure, q int) 
 	for turn := range r.plans {
 		plan := r.plans[(q+turn)%len(r.plans)]
 		if r.options.Kept != nil {
-			if was, there := r.options.Kept.Find(plan.name, query.Topic); there {
+			if was, ok := r.options.Kept.Find(plan.name, query.Topic); ok {
 				r.restore(plan, q, was)
 				continue
 			}
@@ -250,9 +250,9 @@ func (r *Results) failed(plan *planResults, query *judged, err error) error {
 	return fmt.Errorf("plan %s, question %s (%.80q): %w", cmp.Or(plan.name, "(default)"), query.ID, query.Text, err)
 }
 
-// patience is how many consecutive failed answers of a plan end the run: the answerer is gone, or
-// the budget is spent.
-const patience = 10
+// maxFailures is how many consecutive failed answers of a plan end the run: the answerer is gone,
+// or the budget is spent.
+const maxFailures = 10
 
 // answer has a question answered and measures the answer; nil: there is no Answerer. It runs before
 // the search, so that what the search leaves in caches does not shorten the answer's time. A failed
@@ -267,8 +267,8 @@ func (r *Results) answer(ctx context.Context, plan *planResults, q int) (*answer
 		plan.refusals.Store(0)
 	case ctx.Err() != nil:
 		return nil, err
-	case plan.refusals.Add(1) >= patience:
-		return nil, fmt.Errorf("the last %d answers failed: %w", patience, err)
+	case plan.refusals.Add(1) >= maxFailures:
+		return nil, fmt.Errorf("the last %d answers failed: %w", maxFailures, err)
 	}
 	out := observeAnswer(&r.queries[q], &a, r.options.Prices)
 	if err != nil {

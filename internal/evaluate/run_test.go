@@ -130,12 +130,12 @@ func TestAnswersAtMoreCutoffs(t *testing.T) {
 		}
 		got := r.Summary().Plans[0]
 		for name, want := range c.want {
-			if v, there := got.Metrics[name]; !there || v != want {
-				t.Errorf("with %v, %s is %v (there: %v), not %v", c.cutoffs, name, v, there, want)
+			if v, ok := got.Metrics[name]; !ok || v != want {
+				t.Errorf("with %v, %s is %v (there: %v), not %v", c.cutoffs, name, v, ok, want)
 			}
 		}
 		for _, name := range []string{"ar@500", "ar@101"} {
-			if v, there := got.Metrics[name]; there {
+			if v, ok := got.Metrics[name]; ok {
 				t.Errorf("with %v, %s is %v, of %d passages at most", c.cutoffs, name, v, MaxPassages)
 			}
 		}
@@ -155,7 +155,7 @@ func TestSummaryLeavesOutWhatTheDatasetDoesNotKnow(t *testing.T) {
 	}
 	got := r.Summary()
 	for _, name := range []string{"ar@4", "evidence_recall", "entropy@4"} {
-		if v, there := got.Plans[0].Metrics[name]; there {
+		if v, ok := got.Plans[0].Metrics[name]; ok {
 			t.Errorf("%s is %v, without anything to take it from", name, v)
 		}
 	}

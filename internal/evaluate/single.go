@@ -20,27 +20,27 @@ func NDCG(documents, relevant []string, k int) float64 {
 // Overlap returns the share of a question's content words that occur in a text. It is 1 if the
 // question repeats the text, which a lexical search finds too easily.
 func Overlap(question, text string) float64 {
-	asked, said := contentTokens(question), contentTokens(text)
+	asked, words := contentTokens(question), contentTokens(text)
 	if len(asked) == 0 {
 		return 0
 	}
 	n := 0
 	for _, w := range asked {
-		if slices.Contains(said, w) {
+		if slices.Contains(words, w) {
 			n++
 		}
 	}
 	return float64(n) / float64(len(asked))
 }
 
-// asking are words of questions that say nothing about their subject.
-var asking = strings.Fields(`what when where who which why how is are was were be been do does did must may can should will of in on at to for by from
+// questionWords are words of questions that say nothing about their subject.
+var questionWords = strings.Fields(`what when where who which why how is are was were be been do does did must may can should will of in on at to for by from
 	with the a an and or it its that this time date long much many`)
 
 func contentTokens(s string) []string {
 	var out []string
 	words(s, func(word []byte) {
-		if w := string(word); !slices.Contains(asking, w) {
+		if w := string(word); !slices.Contains(questionWords, w) {
 			out = append(out, strings.TrimSuffix(w, "s"))
 		}
 	})

@@ -133,8 +133,8 @@ func pair(plans []schema.PlanComparison, a, b schema.EvaluationFigures) {
 			mask, one := make([]byte, len(a.Queries)), paired{metric: metric}
 			sum, other := 0.0, 0.0
 			for i, q := range a.Queries {
-				j, there := inB[q]
-				if !there || of[i] == nil || against[j] == nil {
+				j, ok := inB[q]
+				if !ok || of[i] == nil || against[j] == nil {
 					continue
 				}
 				mask[i], sum, other = 1, sum+*of[i], other+*against[j]

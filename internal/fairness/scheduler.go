@@ -7,7 +7,7 @@ package fairness
 // have used up theirs run two shares together, so that two such tenants have one share each. A
 // tenant without time left that has waited for StarvationLimit may run one item in any case.
 //
-// A running request also gives way if its handler calls GiveWay: between two steps it waits while
+// A running request also gives way if its handler calls Yield: between two steps it waits while
 // requests of tenants with time left run.
 
 import (
@@ -231,10 +231,10 @@ func (l *Slot[T]) End() {
 	s.cond.Signal()
 }
 
-// GiveWay waits while items of tenants that are served before this one's run, until ctx ends, and
-// for StarvationLimit in all. Handlers call it between long steps, while they hold nothing that
-// others need.
-func (l *Slot[T]) GiveWay(ctx context.Context) {
+// Yield waits while items of tenants that are served before this one's run, until ctx ends, and for
+// StarvationLimit in all. Handlers call it between long steps, while they hold nothing that others
+// need.
+func (l *Slot[T]) Yield(ctx context.Context) {
 	if l == nil {
 		return
 	}

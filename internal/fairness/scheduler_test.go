@@ -298,7 +298,7 @@ func TestRunningItemsGiveWayOnce(t *testing.T) {
 		yielded := func(p *Slot[string]) (took func() time.Duration) {
 			done, started := make(chan time.Duration, 1), time.Now()
 			go func() {
-				p.GiveWay(t.Context())
+				p.Yield(t.Context())
 				done <- time.Since(started)
 			}()
 			synctest.Wait()
@@ -332,7 +332,7 @@ func TestRunningItemsGiveWayOnce(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		(&Slot[string]{scheduler: f, tenant: noisy.tenant}).GiveWay(ctx) // it returns although no item ends
+		(&Slot[string]{scheduler: f, tenant: noisy.tenant}).Yield(ctx) // it returns although no item ends
 	})
 }
 

@@ -24,9 +24,9 @@ func (s *server) permit(ctx context.Context, p schema.Principal) (schema.Princip
 	return s.Permissions.Permit(ctx, p)
 }
 
-// lost returns before with its current permissions, and reports whether it may see less than
+// recheck returns before with its current permissions, and reports whether it may see less than
 // before.
-func (s *server) lost(ctx context.Context, before schema.Principal) (schema.Principal, bool, error) {
+func (s *server) recheck(ctx context.Context, before schema.Principal) (schema.Principal, bool, error) {
 	now, err := s.permit(ctx, before)
 	return now, slices.ContainsFunc(before.Groups, func(g string) bool { return !slices.Contains(now.Groups, g) }), err
 }
@@ -38,7 +38,7 @@ func (s *server) search(ctx context.Context, p schema.Principal, q schema.Query)
 		if err != nil {
 			return found, err
 		}
-		now, less, err := s.lost(ctx, p)
+		now, less, err := s.recheck(ctx, p)
 		if err != nil {
 			return schema.SearchResult{}, err
 		}
@@ -50,12 +50,12 @@ func (s *server) search(ctx context.Context, p schema.Principal, q schema.Query)
 }
 
 // askNow asks, and withholds the answer if p lost the permission to see its sources meanwhile.
-func (s *server) askNow(ctx context.Context, p schema.Principal, q schema.Query, tell func(Progress)) (schema.Answer, error) {
-	answer, err := s.Questions.Ask(ctx, p, q, tell)
+func (s *server) askNow(ctx context.Context, p schema.Principal, q schema.Query, progress func(Progress)) (schema.Answer, error) {
+	answer, err := s.Questions.Ask(ctx, p, q, progress)
 	if err != nil {
 		return answer, err
 	}
-	now, less, err := s.lost(ctx, p)
+	now, less, err := s.recheck(ctx, p)
 	switch {
 	case err != nil:
 		return schema.Answer{}, err

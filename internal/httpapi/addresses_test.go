@@ -16,10 +16,10 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// fromSome has one key, which may be used from some addresses.
-type fromSome struct{ from []netip.Prefix }
+// addressKey has one key, which may be used from some addresses.
+type addressKey struct{ from []netip.Prefix }
 
-func (b fromSome) Authenticate(context.Context, string) (schema.Principal, error) {
+func (b addressKey) Authenticate(context.Context, string) (schema.Principal, error) {
 	return schema.Principal{Tenant: uuid.UUID{1}, Key: uuid.UUID{2}, Name: "loader", Scopes: []schema.Scope{schema.ScopeQuery}, Addresses: b.from}, nil
 }
 
@@ -45,7 +45,7 @@ func TestAKeyIsUsedFromItsAddresses(t *testing.T) {
 		{office, "172.16.0.1:1000", "10.1.2.3, 192.0.2.9", "192.0.2.9"},
 		{office, "172.16.0.1:1000", "", "172.16.0.1"},
 	} {
-		h := New(Options{Authenticator: fromSome{c.from}, Sessions: plainSessions{}, Collections: anyCollection{}, Questions: scripted{},
+		h := New(Options{Authenticator: addressKey{c.from}, Sessions: plainSessions{}, Collections: anyCollection{}, Questions: scripted{},
 			TrustedProxies: []netip.Prefix{netip.MustParsePrefix("172.16.0.0/12")}})
 		for _, begin := range []bool{false, true} {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/whoami", nil)

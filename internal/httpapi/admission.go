@@ -37,9 +37,9 @@ type admission struct {
 	full func(held fairness.Amount) string // the message for a tenant, or key, that has reached its limit
 }
 
-// newAdmission limits the open requests of each tenant to most.
-func newAdmission(most int, what string) *admission {
-	return &admission{fairness.NewSemaphore(fairness.Amount{Count: most}, fairness.Amount{}), func(held fairness.Amount) string {
+// newAdmission limits the open requests of each tenant to limit.
+func newAdmission(limit int, what string) *admission {
+	return &admission{fairness.NewSemaphore(fairness.Amount{Count: limit}, fairness.Amount{}), func(held fairness.Amount) string {
 		return fmt.Sprintf("%d %s", held.Count, what)
 	}}
 }

@@ -22,42 +22,42 @@ func (k keysOfTenants) Authenticate(_ context.Context, key string) (schema.Princ
 }
 
 // anyCollection has every collection.
-type anyCollection struct{ unaskedCollections }
+type anyCollection struct{ stubCollections }
 
-type unaskedCollections interface{ Collections }
+type stubCollections interface{ Collections }
 
 func (anyCollection) ResolveCollection(context.Context, schema.Principal, string) (uuid.UUID, error) {
 	return uuid.UUID{9}, nil
 }
 
-// heldQuestions signal that they began and wait to proceed; the question "now" does not.
-type heldQuestions struct {
+// blockingQuestions signal that they began and wait to proceed; the question "now" does not.
+type blockingQuestions struct {
 	Questions
 	began   chan struct{}
 	proceed chan struct{}
 }
 
-func (h heldQuestions) hold(q schema.Query) {
+func (h blockingQuestions) block(q schema.Query) {
 	if q.Text != "now" {
 		h.began <- struct{}{}
 		<-h.proceed
 	}
 }
 
-func (h heldQuestions) Search(_ context.Context, _ schema.Principal, q schema.Query) (schema.SearchResult, error) {
-	h.hold(q)
+func (h blockingQuestions) Search(_ context.Context, _ schema.Principal, q schema.Query) (schema.SearchResult, error) {
+	h.block(q)
 	return schema.SearchResult{Plan: "p"}, nil
 }
 
-func (h heldQuestions) Ask(_ context.Context, _ schema.Principal, q schema.Query, _ func(Progress)) (schema.Answer, error) {
-	h.hold(q)
+func (h blockingQuestions) Ask(_ context.Context, _ schema.Principal, q schema.Query, _ func(Progress)) (schema.Answer, error) {
+	h.block(q)
 	return schema.Answer{}, nil
 }
 
 // TestATenantsFloodEndsAtTheDoor: a tenant at its limit is told to retry. Other tenants are served
 // meanwhile, and the tenant itself afterwards.
 func TestATenantsFloodEndsAtTheDoor(t *testing.T) {
-	held := heldQuestions{began: make(chan struct{}, 2), proceed: make(chan struct{})}
+	held := blockingQuestions{began: make(chan struct{}, 2), proceed: make(chan struct{})}
 	h := New(Options{TenantOpen: 2, Authenticator: keysOfTenants{"loud": {1}, "quiet": {2}}, Collections: anyCollection{}, Questions: held})
 	send := func(key, path, text string) *httptest.ResponseRecorder {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(`{"collection":"c","query":"`+text+`"}`))

@@ -172,7 +172,7 @@ func (s *server) streamFeed(ctx context.Context, out *events, w answerWriter, f 
 		case <-f.ready:
 			pending, ended = f.drain()
 		case <-heartbeat.C:
-			if err := out.beat(); err != nil {
+			if err := out.heartbeat(); err != nil {
 				return err
 			}
 			pending = nil
@@ -224,19 +224,19 @@ func (e *eventWriter) answer(a schema.Answer) error { return e.out.send(api.Even
 func (e *eventWriter) problem(m *huma.ErrorModel) error { return e.out.send(api.EventError, m) }
 
 // retract tells the client to discard the text that it was sent.
-func retract(out *events, said *strings.Builder) error {
-	if said.Len() == 0 {
+func retract(out *events, sent *strings.Builder) error {
+	if sent.Len() == 0 {
 		return nil
 	}
-	said.Reset()
+	sent.Reset()
 	return out.send(api.EventDelta, api.DeltaEvent{Restart: true})
 }
 
 // correct sends the checked answer, which may be empty, to a client that was sent another text. No
 // client is to keep a sentence that was not checked.
-func correct(out *events, said, answer string) error {
-	said = strings.TrimSpace(said)
-	if said == "" || said == strings.TrimSpace(answer) {
+func correct(out *events, sent, answer string) error {
+	sent = strings.TrimSpace(sent)
+	if sent == "" || sent == strings.TrimSpace(answer) {
 		return nil
 	}
 	return out.send(api.EventDelta, api.DeltaEvent{Text: answer, Restart: true, Checked: true})

@@ -15,7 +15,7 @@ import (
 func TestWhatWasToldIsTakenBack(t *testing.T) {
 	for _, c := range []struct {
 		name         string
-		told         []Progress
+		pending      []Progress
 		answer, kept string
 		fails, back  bool
 	}{
@@ -29,9 +29,9 @@ func TestWhatWasToldIsTakenBack(t *testing.T) {
 		{"it fails", []Progress{delta("Nine", false)}, "", "", true, true},
 		{"it fails untold", []Progress{stage("generate", 1)}, "", "", true, false},
 	} {
-		url := askServer(t, Options{}, func(_ context.Context, _ schema.Query, tell func(Progress)) (schema.Answer, error) {
-			for _, p := range c.told {
-				tell(p)
+		url := askServer(t, Options{}, func(_ context.Context, _ schema.Query, progress func(Progress)) (schema.Answer, error) {
+			for _, p := range c.pending {
+				progress(p)
 			}
 			if c.fails {
 				return schema.Answer{}, &schema.RemoteError{Code: schema.CodeUnavailable, Message: "gone"}

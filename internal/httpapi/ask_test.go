@@ -24,11 +24,11 @@ import (
 // scripted answers with a function of the test.
 type scripted struct {
 	Questions
-	ask func(ctx context.Context, q schema.Query, tell func(Progress)) (schema.Answer, error)
+	ask func(ctx context.Context, q schema.Query, progress func(Progress)) (schema.Answer, error)
 }
 
-func (s scripted) Ask(ctx context.Context, _ schema.Principal, q schema.Query, tell func(Progress)) (schema.Answer, error) {
-	return s.ask(ctx, q, tell)
+func (s scripted) Ask(ctx context.Context, _ schema.Principal, q schema.Query, progress func(Progress)) (schema.Answer, error) {
+	return s.ask(ctx, q, progress)
 }
 
 func (scripted) SourcesHidden(context.Context, schema.Principal, uuid.UUID) (bool, error) {
@@ -103,13 +103,13 @@ func eventsOf(t *testing.T, body io.Reader) []string {
 
 func TestAnAnswerIsToldWhileItIsMade(t *testing.T) {
 	read := make(chan struct{})
-	url := askServer(t, Options{}, func(_ context.Context, q schema.Query, tell func(Progress)) (schema.Answer, error) {
-		tell(stage("retrieve", 0))
-		tell(stage("generate", 8))
-		tell(delta("Five", false))
+	url := askServer(t, Options{}, func(_ context.Context, q schema.Query, progress func(Progress)) (schema.Answer, error) {
+		progress(stage("retrieve", 0))
+		progress(stage("generate", 8))
+		progress(delta("Five", false))
 		<-read // the event is sent before the answer ends
-		tell(delta(" days", false))
-		tell(delta("Six days.", true))
+		progress(delta(" days", false))
+		progress(delta("Six days.", true))
 		return schema.Answer{Question: q.Text, Answer: "Six days.", Choice: len(q.Choices)}, nil
 	})
 	got := postAsk(t, t.Context(), url, "text/html, text/event-stream;q=0.9", api.Query{Collection: "c", Query: "How many?", Choices: []string{"five", "six"}})
@@ -154,8 +154,8 @@ func TestAnAnswerIsToldWhileItIsMade(t *testing.T) {
 // TestWithoutAcceptTheAnswerIsADocument: without the Accept header the answer is one document, and
 // there is no progress.
 func TestWithoutAcceptTheAnswerIsADocument(t *testing.T) {
-	url := askServer(t, Options{}, func(_ context.Context, _ schema.Query, tell func(Progress)) (schema.Answer, error) {
-		if tell != nil {
+	url := askServer(t, Options{}, func(_ context.Context, _ schema.Query, progress func(Progress)) (schema.Answer, error) {
+		if progress != nil {
 			t.Error("somebody listens")
 		}
 		return schema.Answer{Answer: "a"}, nil
@@ -171,7 +171,7 @@ func TestWithoutAcceptTheAnswerIsADocument(t *testing.T) {
 
 func TestWhatFailsBeforeTheFirstEventIsAProblem(t *testing.T) {
 	fail := errors.New("")
-	url := askServer(t, Options{AskTime: time.Hour}, func(_ context.Context, _ schema.Query, tell func(Progress)) (schema.Answer, error) {
+	url := askServer(t, Options{AskTime: time.Hour}, func(_ context.Context, _ schema.Query, progress func(Progress)) (schema.Answer, error) {
 		return schema.Answer{}, fail
 	})
 	for _, c := range []struct {
@@ -202,8 +202,8 @@ func TestWhatFailsBeforeTheFirstEventIsAProblem(t *testing.T) {
 // TestWhatFailsLaterIsAnErrorEvent: an error after the first event is the same problem document, as
 // an event.
 func TestWhatFailsLaterIsAnErrorEvent(t *testing.T) {
-	url := askServer(t, Options{AskTime: 50 * time.Millisecond}, func(ctx context.Context, q schema.Query, tell func(Progress)) (schema.Answer, error) {
-		tell(stage("generate", 0))
+	url := askServer(t, Options{AskTime: 50 * time.Millisecond}, func(ctx context.Context, q schema.Query, progress func(Progress)) (schema.Answer, error) {
+		progress(stage("generate", 0))
 		switch q.Text {
 		case "slow":
 			<-ctx.Done()
@@ -227,10 +227,10 @@ func TestWhatFailsLaterIsAnErrorEvent(t *testing.T) {
 func TestASlowReaderBlocksNobody(t *testing.T) {
 	const pieces, size = 40_000, 500 // 20 MB: more than any buffer on the way
 	answered := make(chan struct{})
-	url := askServer(t, Options{}, func(_ context.Context, _ schema.Query, tell func(Progress)) (schema.Answer, error) {
-		tell(stage("generate", 0))
+	url := askServer(t, Options{}, func(_ context.Context, _ schema.Query, progress func(Progress)) (schema.Answer, error) {
+		progress(stage("generate", 0))
 		for range pieces {
-			tell(delta(strings.Repeat("x", size), false))
+			progress(delta(strings.Repeat("x", size), false))
 		}
 		close(answered)
 		return schema.Answer{Answer: "the whole"}, nil
@@ -259,11 +259,11 @@ func TestASlowReaderBlocksNobody(t *testing.T) {
 // TestAClientThatGoesEndsItsQuestion, and frees its slot.
 func TestAClientThatGoesEndsItsQuestion(t *testing.T) {
 	began, ended := make(chan struct{}), make(chan struct{})
-	url := askServer(t, Options{TenantOpen: 1, Heartbeat: time.Millisecond}, func(ctx context.Context, q schema.Query, tell func(Progress)) (schema.Answer, error) {
+	url := askServer(t, Options{TenantOpen: 1, Heartbeat: time.Millisecond}, func(ctx context.Context, q schema.Query, progress func(Progress)) (schema.Answer, error) {
 		if q.Text == "again" {
 			return schema.Answer{Answer: "a"}, nil
 		}
-		tell(stage("generate", 0))
+		progress(stage("generate", 0))
 		close(began)
 		<-ctx.Done()
 		close(ended)

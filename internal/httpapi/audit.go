@@ -57,8 +57,8 @@ func (s *server) auditQuery(ctx context.Context, p schema.Principal, f AuditFilt
 	return q, err
 }
 
-// exportedMost is the most entries that one request exports.
-const exportedMost = 1000
+// maxExported is the most entries that one request exports.
+const maxExported = 1000
 
 func (s *server) routeAudit() {
 	tags := []string{"Audit"}
@@ -86,7 +86,7 @@ func (s *server) routeAudit() {
 				return nil, err
 			}
 			items, next, err := s.Audit.Reads(ctx, tenant, q)
-			return list(items, next, err, same[schema.AuditRead])
+			return list(items, next, err, identity[schema.AuditRead])
 		})
 	route(s, huma.Operation{OperationID: "export-audit", Method: http.MethodGet, Path: "/v1/audit/export", Summary: "Export a chain of the audit log", Tags: tags,
 		Description: "JSON Lines in the chain's order, each with its number and hash; 1,000 at most. Ask again after the last number until none comes.",
@@ -101,7 +101,7 @@ func (s *server) routeAudit() {
 			if err != nil {
 				return nil, err
 			}
-			lines, err := s.Audit.AuditLines(ctx, tenant, in.Chain, in.After, exportedMost)
+			lines, err := s.Audit.AuditLines(ctx, tenant, in.Chain, in.After, maxExported)
 			if err != nil {
 				return nil, err
 			}

@@ -26,8 +26,8 @@ const (
 	maxInBatch = 16 << 20
 	// maxAround bounds the part of a batch outside its documents, in bytes.
 	maxAround = 1 << 20
-	// decodersAtOnce bounds the batches that are decoded concurrently, and with it the memory.
-	decodersAtOnce = 2
+	// maxDecoders bounds the batches that are decoded concurrently, and with it the memory.
+	maxDecoders = 2
 )
 
 // takesUploads is the metadata key of operations that take uploads. Its value is the length in
@@ -48,7 +48,7 @@ type batch struct {
 
 // upload admits uploads, and spools a batch to a file for the duration of its request.
 func (s *server) upload(ctx huma.Context, next func(huma.Context)) {
-	most, ok := ctx.Operation().Metadata[takesUploads].(int64)
+	limit, ok := ctx.Operation().Metadata[takesUploads].(int64)
 	if !ok {
 		next(ctx)
 		return
@@ -56,7 +56,7 @@ func (s *server) upload(ctx huma.Context, next func(huma.Context)) {
 	r, w := humago.Unwrap(ctx)
 	length := r.ContentLength
 	if length < 0 {
-		length = most
+		length = limit
 	}
 	leave, err := s.uploads.acquire(caller(ctx.Context()).Key, length)
 	if err != nil {

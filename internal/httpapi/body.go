@@ -144,12 +144,12 @@ func bodyOf(ctx huma.Context) ([]byte, bool) {
 	}
 }
 
-// readBody reads the whole body within the operation's limits. Every byte is also written to look,
+// readBody reads the whole body within the operation's limits. Every byte is also written to tee,
 // whose error ends the reading.
-func readBody(ctx huma.Context, r *http.Request, w http.ResponseWriter, look io.Writer) ([]byte, error) {
+func readBody(ctx huma.Context, r *http.Request, w http.ResponseWriter, tee io.Writer) ([]byte, error) {
 	var body bytes.Buffer
 	body.Grow(int(min(max(r.ContentLength, 0), 1<<20)) + bytes.MinRead)
-	_, err := copyBody(ctx, r, w, io.MultiWriter(look, &body))
+	_, err := copyBody(ctx, r, w, io.MultiWriter(tee, &body))
 	return body.Bytes(), err
 }
 
@@ -178,7 +178,7 @@ func copyBody(ctx huma.Context, r *http.Request, w http.ResponseWriter, to io.Wr
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return 0, huma.NewError(http.StatusRequestTimeout, "the body did not arrive in "+timeout.String())
 	case errors.Is(err, context.Canceled):
-		return 0, huma.NewError(statusClientGone, "the client went away")
+		return 0, huma.NewError(statusClientClosedRequest, "the client went away")
 	case errors.Is(err, syscall.ENOSPC):
 		return 0, noRoom(err)
 	default:

@@ -217,19 +217,19 @@ func messageText(place string, m api.ChatMessage) (string, error) {
 		var text []string
 		for j, part := range content {
 			object, _ := part.(map[string]any)
-			said, isText := object["text"].(string)
+			part, isText := object["text"].(string)
 			if object["type"] != "text" || !isText {
 				return "", schema.Invalid(fmt.Sprintf("%s.content[%d]", place, j), "is not a part of type text; other types are not supported")
 			}
-			text = append(text, said)
+			text = append(text, part)
 		}
 		return strings.Join(text, "\n"), nil
 	}
 	return "", schema.Invalid(place+".content", "is neither a text nor a list of parts")
 }
 
-// neutral has, for unsupported fields, the values that ask for nothing.
-var neutral = map[string][]any{
+// neutralValues has, for unsupported fields, the values that ask for nothing.
+var neutralValues = map[string][]any{
 	"n": {1.0}, "tool_choice": {"none", "auto"}, "function_call": {"none", "auto"}, "logprobs": {false}, "top_logprobs": {0.0},
 	"response_format": {map[string]any{"type": "text"}}, "modalities": {[]any{"text"}},
 }
@@ -240,11 +240,11 @@ func unsupported(place string, fields api.ChatUnsupported) error {
 	for i, f := range reflect.VisibleFields(values.Type()) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		value := values.Field(i).Interface()
-		asks := !empty(value)
-		for _, n := range neutral[name] {
-			asks = asks && !reflect.DeepEqual(value, n)
+		set := !empty(value)
+		for _, n := range neutralValues[name] {
+			set = set && !reflect.DeepEqual(value, n)
 		}
-		if asks {
+		if set {
 			return schema.Invalid(place+"."+name, "is not supported with this value; leave it out")
 		}
 	}

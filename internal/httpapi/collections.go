@@ -33,7 +33,7 @@ func list[Item, Shown any](items []Item, next string, err error, show func(Item)
 	return out, nil
 }
 
-func same[T any](t T) T { return t }
+func identity[T any](t T) T { return t }
 
 func replyTo[T any](body T, err error) (*reply[T], error) {
 	if err != nil {
@@ -42,8 +42,8 @@ func replyTo[T any](body T, err error) (*reply[T], error) {
 	return &reply[T]{body}, nil
 }
 
-// given returns the value of an optional field, or the zero value.
-func given[T any](field *T) (value T) {
+// valueOrZero returns the value of an optional field, or the zero value.
+func valueOrZero[T any](field *T) (value T) {
 	if field != nil {
 		value = *field
 	}
@@ -59,12 +59,12 @@ func (s *server) routeCollections() {
 	route(s, huma.Operation{OperationID: "list-collections", Method: http.MethodGet, Path: "/v1/collections", Summary: "List collections", Tags: []string{"Collections"}},
 		"", func(ctx context.Context, p schema.Principal, in *struct{ Paging }) (*reply[api.Page[schema.Collection]], error) {
 			items, next, err := s.Collections.Collections(ctx, p, in.query())
-			return list(items, next, err, same[schema.Collection])
+			return list(items, next, err, identity[schema.Collection])
 		})
 	route(s, huma.Operation{OperationID: "create-collection", Method: http.MethodPost, Path: "/v1/collections", Summary: "Create a collection", Tags: []string{"Collections"}, DefaultStatus: http.StatusCreated},
 		schema.ScopeIngest, func(ctx context.Context, p schema.Principal, in *struct{ Body api.NewCollection }) (*reply[schema.Collection], error) {
 			return replyTo(s.Collections.CreateCollection(ctx, p, schema.NewCollection{Name: in.Body.Name, Description: in.Body.Description, Language: in.Body.Language,
-				Segmentation: given(in.Body.Segmentation), Plan: in.Body.Plan}))
+				Segmentation: valueOrZero(in.Body.Segmentation), Plan: in.Body.Plan}))
 		})
 	route(s, huma.Operation{OperationID: "get-collection", Method: http.MethodGet, Path: "/v1/collections/{collection}", Summary: "Show a collection", Tags: []string{"Collections"}},
 		"", func(ctx context.Context, p schema.Principal, in *InCollection) (*reply[schema.Collection], error) {

@@ -52,17 +52,18 @@ type tokenError struct{ error }
 // Unwrap returns the reason.
 func (e tokenError) Unwrap() error { return e.error }
 
-// errElsewhere says that a key may not be used from the address of a request.
-var errElsewhere = errors.New("the API key may not be used from here")
+// errWrongAddress says that a key may not be used from the address of a request.
+var errWrongAddress = errors.New("the API key may not be used from here")
 
-// elsewhere returns the problem for errElsewhere.
-func (s *server) elsewhere(r *http.Request) error {
+// addressProblem returns the problem for errWrongAddress.
+func (s *server) addressProblem(r *http.Request) error {
 	return huma.Error403Forbidden("the API key may not be used from " + clean(s.clientAddress(r)) + ", the address of this request; it is limited to other addresses")
 }
 
-// holder returns the principal of the key that a request is made with. If the key may not be used
-// from the request's address it returns errElsewhere, and a principal that only identifies the key.
-func (s *server) holder(r *http.Request, key string) (schema.Principal, error) {
+// keyPrincipal returns the principal of the key that a request is made with. If the key may not be
+// used from the request's address it returns errWrongAddress, and a principal that only identifies
+// the key.
+func (s *server) keyPrincipal(r *http.Request, key string) (schema.Principal, error) {
 	p, err := s.Authenticator.Authenticate(r.Context(), key)
 	if errors.Is(err, schema.ErrUnauthorized) && p.Tenant == uuid.Nil && s.SignIns != nil {
 		begun, failure := s.SignIns.SignInByToken(r.Context(), key, s.newSession(r))
@@ -80,13 +81,13 @@ func (s *server) holder(r *http.Request, key string) (schema.Principal, error) {
 		return p, nil
 	}
 	if from, _ := netip.ParseAddr(s.clientAddress(r)); !p.MayComeFrom(from) {
-		return schema.Principal{Tenant: p.Tenant, Key: p.Key, Name: p.Name}, errElsewhere
+		return schema.Principal{Tenant: p.Tenant, Key: p.Key, Name: p.Name}, errWrongAddress
 	}
 	return p, nil
 }
 
-// endedKept bounds the ended sessions that are remembered.
-const endedKept = 65_536
+// maxEndedSessions bounds the ended sessions that are remembered.
+const maxEndedSessions = 65_536
 
 // endedSessions are the sessions that were signed out of in this process before they expired. A
 // copied cookie is useless after that.
@@ -102,14 +103,14 @@ func (e *endedSessions) add(sealed string, until, now time.Time) {
 	if e.until == nil {
 		e.until = map[[sha256.Size]byte]time.Time{}
 	}
-	if len(e.until) >= endedKept {
+	if len(e.until) >= maxEndedSessions {
 		for hash, over := range e.until {
 			if !now.Before(over) {
 				delete(e.until, hash)
 			}
 		}
 		for hash := range e.until { // any: the keys in the sessions are still checked
-			if len(e.until) < endedKept {
+			if len(e.until) < maxEndedSessions {
 				break
 			}
 			delete(e.until, hash)

@@ -39,14 +39,14 @@ func (s *server) routeDocuments() {
 			if in.Named != "" {
 				d, err := s.Documents.DocumentNamed(ctx, p, collection, in.Named)
 				if errors.Is(err, schema.ErrNotFound) {
-					return list([]schema.Document{}, "", nil, same[schema.Document])
+					return list([]schema.Document{}, "", nil, identity[schema.Document])
 				}
-				return list([]schema.Document{d}, "", err, same[schema.Document])
+				return list([]schema.Document{d}, "", err, identity[schema.Document])
 			}
 			recordOf(ctx).Collection = collection.String()
 			items, next, err := s.Documents.Documents(ctx, p, collection, schema.DocumentQuery{State: in.State, Prefix: in.Prefix, Part: in.Part, Label: in.Label,
 				Sort: in.Sort, PageQuery: in.query()})
-			return list(items, next, err, same[schema.Document])
+			return list(items, next, err, identity[schema.Document])
 		})
 	route(s, huma.Operation{OperationID: "get-document", Method: http.MethodGet, Path: "/v1/documents/{document}", Summary: "Show a document and its versions", Tags: tags},
 		"", func(ctx context.Context, p schema.Principal, in *InDocument) (*reply[api.DocumentDetail], error) {
@@ -84,7 +84,7 @@ func (s *server) routeDocuments() {
 			Section uuid.UUID `query:"section" format:"uuid" doc:"This section alone."`
 		}) (*reply[api.Page[schema.DocumentSection]], error) {
 			items, next, err := s.Documents.DocumentText(ctx, p, in.Document, schema.TextQuery{Version: in.Version, Section: in.Section, PageQuery: in.query()})
-			return list(items, next, err, same[schema.DocumentSection])
+			return list(items, next, err, identity[schema.DocumentSection])
 		})
 	route(s, huma.Operation{OperationID: "get-place", Method: http.MethodGet, Path: "/v1/documents/{document}/place", Summary: "Find a text on its document's pages", Tags: tags,
 		Description: "Where bytes of a section stand: page and boxes, in points of the page's own coordinates, from its lower left. " +

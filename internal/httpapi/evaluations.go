@@ -40,7 +40,7 @@ func (s *server) routeEvaluations() {
 			Dataset string `query:"dataset" maxLength:"255" doc:"Only those of this dataset."`
 		}) (*reply[api.Page[schema.Evaluation]], error) {
 			items, next, err := s.Evaluations.Evaluations(ctx, p, schema.EvaluationQuery{Dataset: in.Dataset, PageQuery: in.query()})
-			return list(items, next, err, same[schema.Evaluation])
+			return list(items, next, err, identity[schema.Evaluation])
 		})
 	route(s, huma.Operation{OperationID: "get-evaluation", Method: http.MethodGet, Path: "/v1/evaluations/{evaluation}", Summary: "Show an evaluation with its reports", Tags: tags},
 		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *InEvaluation) (*reply[schema.Evaluation], error) {

@@ -56,8 +56,8 @@ func (e *events) send(name string, data any) error {
 	return e.write(b.Bytes())
 }
 
-// beat writes a heartbeat.
-func (e *events) beat() error { return e.write([]byte(": \n\n")) }
+// heartbeat writes a heartbeat.
+func (e *events) heartbeat() error { return e.write([]byte(": \n\n")) }
 
 func (e *events) write(b []byte) error {
 	_ = e.c.SetWriteDeadline(time.Now().Add(eventPatience)) // test writers may have no deadlines

@@ -47,8 +47,8 @@ func (s *server) followJob(ctx context.Context, p schema.Principal, in *InJob) (
 	ctx, cancel := context.WithTimeout(ctx, followTime)
 	done := func() { cancel(); leave() }
 	// Subscribe before reading, so that no change in between is missed.
-	made := &growing{wake: make(chan struct{}, 1)}
-	hints, err := s.Questions.FollowJob(ctx, p, in.Job, made.tell)
+	text := &answerText{wake: make(chan struct{}, 1)}
+	hints, err := s.Questions.FollowJob(ctx, p, in.Job, text.set)
 	var job schema.Job
 	if err == nil {
 		job, err = s.Questions.Job(ctx, p, in.Job)
@@ -60,25 +60,26 @@ func (s *server) followJob(ctx context.Context, p schema.Principal, in *InJob) (
 	return &streamedReply{func(hctx huma.Context) {
 		defer done()
 		_, w := humago.Unwrap(hctx)
-		if err := s.tellJob(ctx, newEvents(w), p, job, hints, made); err != nil {
+		if err := s.streamJob(ctx, newEvents(w), p, job, hints, text); err != nil {
 			slog.DebugContext(ctx, "a client disconnected before its job ended", "tenant", p.Tenant, "job", in.Job, "error", err)
 		}
 	}}, nil
 }
 
-// growing is the text of an answer that is being made, with the part that was sent to the client.
-type growing struct {
+// answerText is the text of an answer that is being made, with the part that was sent to the
+// client.
+type answerText struct {
 	wake chan struct{} // the text has changed
 
 	mu   sync.Mutex
 	text string
 
-	said string
-	told bool // something was sent
+	sent    string
+	started bool // something was sent
 }
 
-// tell sets the text. It does not block; a newer text replaces one that was not read.
-func (g *growing) tell(text string) {
+// set sets the text. It does not block; a newer text replaces one that was not read.
+func (g *answerText) set(text string) {
 	g.mu.Lock()
 	g.text = text
 	g.mu.Unlock()
@@ -90,39 +91,39 @@ func (g *growing) tell(text string) {
 
 // next returns the event that brings the client to the current text; nil: it has it. The first
 // event restarts, to void what another stream sent.
-func (g *growing) next() *api.DeltaEvent {
+func (g *answerText) next() *api.DeltaEvent {
 	g.mu.Lock()
 	text := g.text
 	g.mu.Unlock()
-	if text == g.said {
+	if text == g.sent {
 		return nil
 	}
 	d := api.DeltaEvent{Text: text, Restart: true}
-	if rest, goesOn := strings.CutPrefix(text, g.said); goesOn && g.told {
+	if rest, continues := strings.CutPrefix(text, g.sent); continues && g.started {
 		d = api.DeltaEvent{Text: rest}
 	}
-	g.said, g.told = text, true
+	g.sent, g.started = text, true
 	return &d
 }
 
-// takeBack voids what was sent to the client.
-func (g *growing) takeBack(out *events) error {
-	if g.said == "" {
+// retract voids what was sent to the client.
+func (g *answerText) retract(out *events) error {
+	if g.sent == "" {
 		return nil
 	}
-	g.said, g.told = "", false
+	g.sent, g.started = "", false
 	return out.send(api.EventDelta, api.DeltaEvent{Restart: true})
 }
 
-// tellJob writes a job now and after each change, and its answer's text while it grows, until the
+// streamJob writes a job now and after each change, and its answer's text while it grows, until the
 // job ends.
-func (s *server) tellJob(ctx context.Context, out *events, p schema.Principal, job schema.Job, hints <-chan struct{}, made *growing) error {
+func (s *server) streamJob(ctx context.Context, out *events, p schema.Principal, job schema.Job, hints <-chan struct{}, text *answerText) error {
 	defer out.close()
-	beat, look, keys := time.NewTicker(s.Heartbeat), time.NewTicker(pollInterval), time.NewTicker(credentialInterval)
-	defer beat.Stop()
-	defer look.Stop()
+	heartbeat, poll, keys := time.NewTicker(s.Heartbeat), time.NewTicker(pollInterval), time.NewTicker(credentialInterval)
+	defer heartbeat.Stop()
+	defer poll.Stop()
 	defer keys.Stop()
-	shown := sources{server: s, p: p, question: job.ID}
+	sources := sources{server: s, p: p, question: job.ID}
 	if err := out.send(api.EventJob, job); err != nil {
 		return err
 	}
@@ -133,8 +134,8 @@ func (s *server) tellJob(ctx context.Context, out *events, p schema.Principal, j
 			return ctx.Err()
 		case <-s.Stopping:
 			return nil
-		case <-beat.C:
-			if err := out.beat(); err != nil {
+		case <-heartbeat.C:
+			if err := out.heartbeat(); err != nil {
 				return err
 			}
 			continue
@@ -143,21 +144,21 @@ func (s *server) tellJob(ctx context.Context, out *events, p schema.Principal, j
 				return out.send(api.EventError, problemModel(huma.Error401Unauthorized(err.Error())))
 			}
 			continue
-		case <-made.wake:
-			if shown.hidden(ctx) { // the answer comes with the job's end, if at all
-				if err := made.takeBack(out); err != nil {
+		case <-text.wake:
+			if sources.hidden(ctx) { // the answer comes with the job's end, if at all
+				if err := text.retract(out); err != nil {
 					return err
 				}
 				continue
 			}
-			if d := made.next(); d != nil {
+			if d := text.next(); d != nil {
 				if err := out.send(api.EventDelta, d); err != nil {
 					return err
 				}
 			}
 			continue
 		case <-hints:
-		case <-look.C:
+		case <-poll.C:
 		}
 		var now schema.Job
 		p, err := s.permit(ctx, p)
@@ -168,7 +169,7 @@ func (s *server) tellJob(ctx context.Context, out *events, p schema.Principal, j
 			return out.send(api.EventError, problemModel(problem(ctx, err)))
 		}
 		if now.State.Final() {
-			if err := correct(out, made.said, answerOf(now)); err != nil {
+			if err := correct(out, text.sent, answerOf(now)); err != nil {
 				return err
 			}
 		}

@@ -27,7 +27,7 @@ func shownKey(k schema.Key) api.Key {
 	for _, a := range k.Addresses {
 		addresses = append(addresses, a.String())
 	}
-	return api.Key{ID: k.ID, Kind: kind, Name: k.Name, Prefix: k.Prefix, Scopes: some(k.Scopes), Collections: named(k.Collections), Groups: k.Groups, Addresses: addresses, CreatedAt: k.CreatedAt,
+	return api.Key{ID: k.ID, Kind: kind, Name: k.Name, Prefix: k.Prefix, Scopes: nonNil(k.Scopes), Collections: named(k.Collections), Groups: k.Groups, Addresses: addresses, CreatedAt: k.CreatedAt,
 		ExpiresAt: k.ExpiresAt, RevokedAt: k.RevokedAt, LastUsedAt: k.LastUsedAt, Subject: k.Subject}
 }
 
@@ -36,7 +36,7 @@ func (s *server) routeKeys() {
 	route(s, huma.Operation{OperationID: "list-keys", Method: http.MethodGet, Path: "/v1/keys", Summary: "List API keys and people", Tags: keys,
 		Description: "People who sign in at the provider are in it, too. Needs the `admin` or the `operator` scope."},
 		"", func(ctx context.Context, p schema.Principal, in *struct{ Paging }) (*reply[api.Page[api.Key]], error) {
-			if _, err := s.keeperOf(ctx, p, p.Tenant); err != nil {
+			if _, err := s.keyManager(ctx, p, p.Tenant); err != nil {
 				return nil, err
 			}
 			items, next, err := s.Tenants.Keys(ctx, p, in.query())
@@ -87,7 +87,7 @@ func (s *server) routeKeys() {
 			Tenant uuid.UUID `path:"tenant" format:"uuid"`
 			Paging
 		}) (*reply[api.Page[api.Key]], error) {
-			p, err := s.keeperOf(ctx, p, in.Tenant)
+			p, err := s.keyManager(ctx, p, in.Tenant)
 			if err != nil {
 				return nil, err
 			}
@@ -100,7 +100,7 @@ func (s *server) routeKeys() {
 			Tenant uuid.UUID `path:"tenant" format:"uuid"`
 			Key    uuid.UUID `path:"key" format:"uuid"`
 		}) (*struct{}, error) {
-			p, err := s.keeperOf(ctx, p, in.Tenant)
+			p, err := s.keyManager(ctx, p, in.Tenant)
 			if err != nil {
 				return nil, err
 			}
@@ -110,7 +110,7 @@ func (s *server) routeKeys() {
 
 // inCollections returns scopes that hold only in the collections named by refs.
 func (s *server) inCollections(ctx context.Context, p schema.Principal, scopes []schema.Scope, refs []string) ([]schema.CollectionScopes, error) {
-	if _, err := s.keeperOf(ctx, p, p.Tenant); err != nil { // before names are looked up
+	if _, err := s.keyManager(ctx, p, p.Tenant); err != nil { // before names are looked up
 		return nil, err
 	}
 	for i, scope := range scopes {
@@ -161,9 +161,9 @@ func readAddresses(texts []string) ([]netip.Prefix, error) {
 	return out, nil
 }
 
-// keeperOf returns the principal that manages a tenant's keys: an admin of that tenant, or an
+// keyManager returns the principal that manages a tenant's keys: an admin of that tenant, or an
 // operator, with p.Tenant set to that tenant.
-func (s *server) keeperOf(ctx context.Context, p schema.Principal, tenant uuid.UUID) (schema.Principal, error) {
+func (s *server) keyManager(ctx context.Context, p schema.Principal, tenant uuid.UUID) (schema.Principal, error) {
 	switch {
 	case p.Person != "":
 		return p, fmt.Errorf("keys cannot be managed on behalf of a person: %w", schema.ErrForbidden)

@@ -52,15 +52,15 @@ func (s *server) authenticate(ctx huma.Context, next func(huma.Context)) {
 		s.refuse(ctx, huma.Error401Unauthorized("the session is over; sign in again"))
 		return
 	case err != nil:
-		s.refuse(ctx, unproven(ctx.Context(), err))
+		s.refuse(ctx, authProblem(ctx.Context(), err))
 		return
 	}
 	r, _ := humago.Unwrap(ctx)
-	p, err := s.holder(r, used.key)
+	p, err := s.keyPrincipal(r, used.key)
 	recordOf(ctx.Context()).by(p)
 	switch {
-	case errors.Is(err, errElsewhere):
-		s.refuse(ctx, s.elsewhere(r))
+	case errors.Is(err, errWrongAddress):
+		s.refuse(ctx, s.addressProblem(r))
 		return
 	case errors.As(err, new(tokenError)):
 		if errors.Is(err, schema.ErrUnauthorized) {
@@ -73,7 +73,7 @@ func (s *server) authenticate(ctx huma.Context, next func(huma.Context)) {
 		s.refuse(ctx, huma.Error401Unauthorized("the API key is unknown, revoked or expired"))
 		return
 	case err != nil:
-		s.refuse(ctx, unproven(ctx.Context(), err))
+		s.refuse(ctx, authProblem(ctx.Context(), err))
 		return
 	}
 	if err := s.admit(p, time.Now()); err != nil {
@@ -93,7 +93,7 @@ func (s *server) authenticate(ctx huma.Context, next func(huma.Context)) {
 		return
 	}
 	if p, err = s.permit(ctx.Context(), acting); err != nil {
-		s.refuse(ctx, unproven(ctx.Context(), err))
+		s.refuse(ctx, authProblem(ctx.Context(), err))
 		return
 	}
 	if p, err = s.allowed(ctx, p, scope); err != nil {

@@ -18,9 +18,9 @@ func get(t *testing.T, h http.Handler, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-// beforeSignIn are the routes that need no credential, with their status when no provider is
+// publicRoutes are the routes that need no credential, with their status when no provider is
 // configured.
-var beforeSignIn = map[string]int{"/v1/session/ways": http.StatusOK, "/v1/session/oidc": http.StatusNotFound, "/v1/session/oidc/callback": http.StatusNotFound}
+var publicRoutes = map[string]int{"/v1/session/ways": http.StatusOK, "/v1/session/oidc": http.StatusNotFound, "/v1/session/oidc/callback": http.StatusNotFound}
 
 func TestOpenAPIDescribesEveryRoute(t *testing.T) {
 	h := httpapi.New(httpapi.Options{Version: "1.2.3"})
@@ -45,7 +45,7 @@ func TestOpenAPIDescribesEveryRoute(t *testing.T) {
 			t.Errorf("%s is not under /v1", path)
 		}
 		for verb, op := range verbs {
-			without, public := beforeSignIn[path]
+			without, public := publicRoutes[path]
 			if op.Summary == "" || op.Responses["401"] == nil && without != http.StatusOK || op.Responses["422"] == nil && verb != "get" {
 				t.Errorf("%s %s is not described: %+v", verb, path, op)
 			}

@@ -74,7 +74,7 @@ func (s *server) signOut(ctx context.Context, key string) error {
 		return nil
 	}
 	if err := s.PeopleSessions.SignOut(ctx, key); err != nil {
-		return unproven(ctx, err)
+		return authProblem(ctx, err)
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func actingFor(h http.Header, p schema.Principal) (schema.Principal, error) {
 		return p, huma.Error403Forbidden("only a key with the impersonate scope may send " + PersonHeader + " and " + GroupsHeader)
 	}
 	if len(persons) > 1 {
-		return p, wrongHeader(PersonHeader, "comes more than once")
+		return p, headerError(PersonHeader, "comes more than once")
 	}
 	var scopes []schema.Scope
 	if p.Has(schema.ScopeQuery) {
@@ -63,10 +63,10 @@ func actingFor(h http.Header, p schema.Principal) (schema.Principal, error) {
 			return p, err
 		}
 		if schema.Reserved(group) {
-			return p, wrongHeader(GroupsHeader, "names "+group+", which is reserved by the system")
+			return p, headerError(GroupsHeader, "names "+group+", which is reserved by the system")
 		}
 		if p.Groups = append(p.Groups, group); len(p.Groups) > maxPersonGroups {
-			return p, wrongHeader(GroupsHeader, fmt.Sprintf("has more than %d groups", maxPersonGroups))
+			return p, headerError(GroupsHeader, fmt.Sprintf("has more than %d groups", maxPersonGroups))
 		}
 	}
 	return p, nil
@@ -74,22 +74,22 @@ func actingFor(h http.Header, p schema.Principal) (schema.Principal, error) {
 
 // headerText decodes one value of a header, in which commas and non-ASCII characters are
 // percent-encoded as in URLs.
-func headerText(name, value string, most int) (string, error) {
+func headerText(name, value string, limit int) (string, error) {
 	text, err := url.PathUnescape(strings.TrimSpace(value))
 	switch {
 	case err != nil:
-		return "", wrongHeader(name, "is not escaped as in URLs: write % as %25")
+		return "", headerError(name, "is not escaped as in URLs: write % as %25")
 	case text == "":
-		return "", wrongHeader(name, "is empty")
-	case len(text) > most:
-		return "", wrongHeader(name, fmt.Sprintf("has %d bytes; at most %d are allowed", len(text), most))
+		return "", headerError(name, "is empty")
+	case len(text) > limit:
+		return "", headerError(name, fmt.Sprintf("has %d bytes; at most %d are allowed", len(text), limit))
 	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
-		return "", wrongHeader(name, "is not UTF-8 without control characters")
+		return "", headerError(name, "is not UTF-8 without control characters")
 	}
 	return text, nil
 }
 
-func wrongHeader(name, message string) error {
+func headerError(name, message string) error {
 	return huma.Error422UnprocessableEntity(name+" "+message, &huma.ErrorDetail{Location: "header." + name, Message: message})
 }
 

@@ -63,7 +63,7 @@ func (s *server) routePlanChoices() {
 				return nil, err
 			}
 			items, next, err := s.PlanChoices.Choices(ctx, p, id, in.query())
-			return list(items, next, err, same[schema.PlanChoice])
+			return list(items, next, err, identity[schema.PlanChoice])
 		})
 	route(s, huma.Operation{OperationID: "get-plan-choice", Method: http.MethodGet, Path: path + "/{choice}", Tags: tags, Summary: "Show a choice of a plan: how far it is, and its table"},
 		schema.ScopeCurate, func(ctx context.Context, p schema.Principal, in *InChoice) (*reply[schema.PlanChoice], error) {
@@ -87,7 +87,7 @@ func (s *server) routePlanChoices() {
 				return nil, err
 			}
 			items, err := s.PlanChoices.ShownQuestions(ctx, p, id, in.Choice, in.After, in.Limit)
-			return list(items, "", err, same[schema.ChoiceQuestion])
+			return list(items, "", err, identity[schema.ChoiceQuestion])
 		})
 	route(s, huma.Operation{OperationID: "cancel-plan-choice", Metadata: repeatRun.metadata(), Method: http.MethodPost, Path: path + "/{choice}/cancel", Tags: tags,
 		Summary: "Cancel a choice of a plan", Description: "One that has ended stays as it is."},

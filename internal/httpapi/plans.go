@@ -21,7 +21,7 @@ func (s *server) routePlans() {
 		Description: "Those that come with the server and those of the tenant's own, by name."},
 		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *struct{ Paging }) (*reply[api.Page[schema.Plan]], error) {
 			items, next, err := s.Plans.Plans(ctx, p, in.query())
-			return list(items, next, err, same[schema.Plan])
+			return list(items, next, err, identity[schema.Plan])
 		})
 	route(s, huma.Operation{OperationID: "check-plan", Metadata: queryBody.with(repeatRun.metadata()), Method: http.MethodPost, Path: "/v1/plans/check", Summary: "Check a retrieval plan", Tags: tags,
 		Description: "Reads a plan without running it. What is wrong is named by its field, for example `stages[2].hybrid.of[0].lexical.weight`, and by its line."},

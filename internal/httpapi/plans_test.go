@@ -14,24 +14,24 @@ import (
 // scriptedPlans has one plan, and rejects every other.
 type scriptedPlans struct{}
 
-var planOne = schema.Plan{Name: "one", Default: true, Stages: []schema.PlanStage{{Stage: "dense", Unit: schema.UnitPassage, Parameters: map[string]any{"k": 10}}}}
+var testPlan = schema.Plan{Name: "one", Default: true, Stages: []schema.PlanStage{{Stage: "dense", Unit: schema.UnitPassage, Parameters: map[string]any{"k": 10}}}}
 
 func (scriptedPlans) Plans(context.Context, schema.Principal, schema.PageQuery) ([]schema.Plan, string, error) {
-	return []schema.Plan{planOne}, "", nil
+	return []schema.Plan{testPlan}, "", nil
 }
 
 func (scriptedPlans) Plan(_ context.Context, _ schema.Principal, name string) (schema.Plan, error) {
 	if name != "one" {
 		return schema.Plan{}, schema.ErrNotFound
 	}
-	out := planOne
+	out := testPlan
 	out.Text = "name: one"
 	return out, nil
 }
 
 func (scriptedPlans) CheckPlan(text string) (schema.Plan, error) {
 	if text == "one" {
-		return planOne, nil
+		return testPlan, nil
 	}
 	return schema.Plan{}, schema.Invalid("stages[2].hybrid.of[0].lexical.weight", "line 7: needs a number")
 }

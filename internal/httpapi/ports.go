@@ -104,9 +104,9 @@ type Plans interface {
 // found.
 type Questions interface {
 	Search(ctx context.Context, p schema.Principal, q schema.Query) (schema.SearchResult, error)
-	// Ask answers now. tell, unless nil, is called with the progress in order; it does not block.
-	// Only the returned answer counts.
-	Ask(ctx context.Context, p schema.Principal, q schema.Query, tell func(Progress)) (schema.Answer, error)
+	// Ask answers now. progress, unless nil, is called with the progress in order; it does not
+	// block. Only the returned answer counts.
+	Ask(ctx context.Context, p schema.Principal, q schema.Query, progress func(Progress)) (schema.Answer, error)
 	StartJob(ctx context.Context, p schema.Principal, q schema.Query) (schema.Job, error)
 	// AskedQuestions lists questions, jobs included, newest first, of one collection, or of all for
 	// uuid.Nil.
@@ -118,9 +118,9 @@ type Questions interface {
 	// far.
 	SourcesHidden(ctx context.Context, p schema.Principal, question uuid.UUID) (bool, error)
 	// FollowJob returns a channel that signals changes of a job, until ctx ends. It may miss
-	// changes and may signal without one: call Job for the state. tell gets the answer's text so
+	// changes and may signal without one: call Job for the state. onText gets the answer's text so
 	// far while it is made; it does not block.
-	FollowJob(ctx context.Context, p schema.Principal, id uuid.UUID, tell func(text string)) (<-chan struct{}, error)
+	FollowJob(ctx context.Context, p schema.Principal, id uuid.UUID, onText func(text string)) (<-chan struct{}, error)
 	CancelJob(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Job, error)
 }
 

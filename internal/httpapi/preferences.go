@@ -71,7 +71,7 @@ func (s *server) routePreferences() {
 				return nil, err
 			}
 			items, err := s.Preferences.LearntPreferences(ctx, p, id)
-			return list(items, "", err, same[schema.Preference])
+			return list(items, "", err, identity[schema.Preference])
 		})
 	route(s, huma.Operation{OperationID: "forget-preferences", Method: http.MethodDelete, Path: path, Tags: tags, DefaultStatus: http.StatusNoContent,
 		Summary: "Forget what was learnt of language models from labelled questions", Description: "With the labels, and with what the questions taught: llm_prefer is that of the pack's own reader again."},

@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// statusClientGone is the status in logs of a request whose client went away.
-const statusClientGone = 499
+// statusClientClosedRequest is the status in logs of a request whose client went away.
+const statusClientClosedRequest = 499
 
 var statuses = []struct {
 	err    error
@@ -44,7 +44,7 @@ func problem(ctx context.Context, err error) error {
 		return err
 	}
 	for _, s := range statuses {
-		if !errors.Is(err, s.err) && (s.status != http.StatusGatewayTimeout || !late(err)) {
+		if !errors.Is(err, s.err) && (s.status != http.StatusGatewayTimeout || !isRemoteDeadline(err)) {
 			continue
 		}
 		details := []error{}
@@ -64,20 +64,21 @@ func problem(ctx context.Context, err error) error {
 		return out
 	}
 	if errors.Is(err, context.Canceled) {
-		return huma.NewError(statusClientGone, "the client went away")
+		return huma.NewError(statusClientClosedRequest, "the client went away")
 	}
 	slog.ErrorContext(ctx, "a request failed", "tenant", caller(ctx).Tenant, "error", err)
 	return huma.NewError(http.StatusInternalServerError, "internal error; the server's log has more")
 }
 
-// late reports whether another process ran out of time.
-func late(err error) bool {
+// isRemoteDeadline reports whether another process ran out of time.
+func isRemoteDeadline(err error) bool {
 	var remote *schema.RemoteError
 	return errors.As(err, &remote) && remote.Code == schema.CodeDeadline
 }
 
-// unproven is problem for a caller that is not authenticated. It reveals nothing about the server.
-func unproven(ctx context.Context, err error) error {
+// authProblem is problem for a caller that is not authenticated. It reveals nothing about the
+// server.
+func authProblem(ctx context.Context, err error) error {
 	var done huma.StatusError
 	if errors.As(err, &done) || errors.Is(err, context.Canceled) {
 		return problem(ctx, err)

@@ -57,8 +57,8 @@ func (s *server) resolve(ctx context.Context, p *schema.Principal, q api.Query) 
 	recordOf(ctx).asked(collection, q.Query)
 	text, asked := q.Query, ""
 	if s.Standalone != nil {
-		if whole, changed := s.Standalone(q.History, q.Query); changed {
-			text, asked = whole, q.Query
+		if standalone, changed := s.Standalone(q.History, q.Query); changed {
+			text, asked = standalone, q.Query
 		}
 	}
 	return schema.Query{Collection: collection, Text: text, Asked: asked, Plan: q.Plan, PlanText: q.PlanText, Filter: q.Filter, K: q.K, Documents: q.Documents, Explain: q.Explain,
@@ -115,8 +115,8 @@ func (s *server) routeQuestions() {
 			for _, c := range found.Candidates {
 				recordOf(ctx).showed(c.Document)
 			}
-			out := api.SearchResult{Query: q.Original(), Standalone: standalone(q), Plan: found.Plan, PlanNote: found.PlanNote, Passages: some(found.Candidates), Context: some(found.Context),
-				Documents: found.Documents, Trace: some(found.Trace), Millis: float64(time.Since(begin).Microseconds()) / 1000}
+			out := api.SearchResult{Query: q.Original(), Standalone: standalone(q), Plan: found.Plan, PlanNote: found.PlanNote, Passages: nonNil(found.Candidates), Context: nonNil(found.Context),
+				Documents: found.Documents, Trace: nonNil(found.Trace), Millis: float64(time.Since(begin).Microseconds()) / 1000}
 			return &reply[api.SearchResult]{out}, nil
 		})
 	s.routeAsk(tags)
@@ -134,7 +134,7 @@ func (s *server) routeQuestions() {
 				}
 			}
 			items, next, err := s.Questions.AskedQuestions(ctx, p, collection, in.query())
-			return list(queried(p, items, func(q schema.AskedQuestion) uuid.UUID { return q.Collection }), next, err, same[schema.AskedQuestion])
+			return list(queried(p, items, func(q schema.AskedQuestion) uuid.UUID { return q.Collection }), next, err, identity[schema.AskedQuestion])
 		})
 	route(s, huma.Operation{OperationID: "get-question", Method: http.MethodGet, Path: "/v1/questions/{question}", Summary: "Show a question and its answer", Tags: tags,
 		Description: "As long as it is kept: an answer's `question_id` is a link that lasts."},
@@ -161,7 +161,7 @@ func (s *server) routeQuestions() {
 	route(s, huma.Operation{OperationID: "list-jobs", Method: http.MethodGet, Path: "/v1/jobs", Summary: "List jobs, newest first", Tags: tags},
 		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *struct{ Paging }) (*reply[api.Page[schema.Job]], error) {
 			items, next, err := s.Questions.ListJobs(ctx, p, in.query())
-			return list(queried(p, items, func(j schema.Job) uuid.UUID { return j.Collection }), next, err, same[schema.Job])
+			return list(queried(p, items, func(j schema.Job) uuid.UUID { return j.Collection }), next, err, identity[schema.Job])
 		})
 	route(s, huma.Operation{OperationID: "get-job", Method: http.MethodGet, Path: "/v1/jobs/{job}", Summary: "Show a job and its result", Tags: tags},
 		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *InJob) (*reply[schema.Job], error) {

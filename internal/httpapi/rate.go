@@ -21,28 +21,28 @@ import (
 // burstTime is how long the unused requests of a key or tenant add up.
 const burstTime = 10 * time.Second
 
-// rates limits the requests of each key, or each tenant.
-type rates struct {
-	limit rate.Limit
-	burst int
-	whose string
-	most  int // a minute; 0: no limit
+// rateLimiter limits the requests of each key, or each tenant.
+type rateLimiter struct {
+	limit     rate.Limit
+	burst     int
+	subject   string
+	perMinute int // a minute; 0: no limit
 
 	mu      sync.Mutex
 	buckets map[uuid.UUID]*rate.Limiter
 	pruned  time.Time
 }
 
-// ratesOf limits requests to perMinute a minute; 0: no limit.
-func ratesOf(perMinute int, whose string) *rates {
+// newRateLimiter limits requests to perMinute a minute; 0: no limit.
+func newRateLimiter(perMinute int, subject string) *rateLimiter {
 	burst := max(1, int(float64(perMinute)*burstTime.Minutes()))
-	return &rates{limit: rate.Limit(float64(perMinute) / time.Minute.Seconds()), burst: burst, whose: whose, most: perMinute, buckets: map[uuid.UUID]*rate.Limiter{}}
+	return &rateLimiter{limit: rate.Limit(float64(perMinute) / time.Minute.Seconds()), burst: burst, subject: subject, perMinute: perMinute, buckets: map[uuid.UUID]*rate.Limiter{}}
 }
 
-// take counts a request and returns 0, or returns how long to wait for the next one. undo takes the
-// count back.
-func (r *rates) take(id uuid.UUID, now time.Time) (wait time.Duration, undo func()) {
-	if r.most <= 0 || id == uuid.Nil {
+// reserve counts a request and returns 0, or returns how long to wait for the next one. undo takes
+// the count back.
+func (r *rateLimiter) reserve(id uuid.UUID, now time.Time) (wait time.Duration, undo func()) {
+	if r.perMinute <= 0 || id == uuid.Nil {
 		return 0, func() {}
 	}
 	r.mu.Lock()
@@ -70,18 +70,18 @@ func (r *rates) take(id uuid.UUID, now time.Time) (wait time.Duration, undo func
 
 // admit counts a request of a key and of its tenant, or returns an error that says when to retry.
 func (s *server) admit(p schema.Principal, now time.Time) error {
-	wait, undo := s.keyRate.take(p.Key, now)
+	wait, undo := s.keyRate.reserve(p.Key, now)
 	if wait > 0 {
 		return s.keyRate.refusal(wait)
 	}
-	if wait, _ := s.tenantRate.take(p.Tenant, now); wait > 0 {
+	if wait, _ := s.tenantRate.reserve(p.Tenant, now); wait > 0 {
 		undo()
 		return s.tenantRate.refusal(wait)
 	}
 	return nil
 }
 
-func (r *rates) refusal(wait time.Duration) error {
-	return huma.ErrorWithHeaders(huma.Error429TooManyRequests(fmt.Sprintf("this %s may send %d requests a minute; try again later", r.whose, r.most)),
+func (r *rateLimiter) refusal(wait time.Duration) error {
+	return huma.ErrorWithHeaders(huma.Error429TooManyRequests(fmt.Sprintf("this %s may send %d requests a minute; try again later", r.subject, r.perMinute)),
 		http.Header{"Retry-After": {strconv.Itoa(int(math.Ceil(wait.Seconds())))}})
 }

@@ -14,7 +14,7 @@ import (
 )
 
 func TestRequestsOfAKeyAndATenantAreBounded(t *testing.T) {
-	s := &server{keyRate: ratesOf(60, "key"), tenantRate: ratesOf(90, "tenant")} // bursts of 10 and 15
+	s := &server{keyRate: newRateLimiter(60, "key"), tenantRate: newRateLimiter(90, "tenant")} // bursts of 10 and 15
 	now := time.Now()
 	tenant, first, second := uuid.UUID{1}, uuid.UUID{2}, uuid.UUID{3}
 	send := func(tenant, key uuid.UUID, count int) (taken int) {
@@ -48,7 +48,7 @@ func TestRequestsOfAKeyAndATenantAreBounded(t *testing.T) {
 	if n := len(s.keyRate.buckets); n != 1 {
 		t.Errorf("%d keys are remembered after an hour, want 1", n)
 	}
-	free := &server{keyRate: ratesOf(0, "key"), tenantRate: ratesOf(0, "tenant")}
+	free := &server{keyRate: newRateLimiter(0, "key"), tenantRate: newRateLimiter(0, "tenant")}
 	for range 1000 {
 		if err := free.admit(schema.Principal{Tenant: tenant, Key: first}, now); err != nil {
 			t.Fatal(err)

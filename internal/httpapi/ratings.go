@@ -55,6 +55,6 @@ func (s *server) routeRatings() {
 				}
 			}
 			items, next, err := s.Ratings.Ratings(ctx, p, q)
-			return list(queried(p, items, func(r schema.RatedAnswer) uuid.UUID { return r.Collection }), next, err, same[schema.RatedAnswer])
+			return list(queried(p, items, func(r schema.RatedAnswer) uuid.UUID { return r.Collection }), next, err, identity[schema.RatedAnswer])
 		})
 }

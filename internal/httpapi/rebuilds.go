@@ -24,7 +24,7 @@ func (s *server) routeRebuilds() {
 			if err != nil {
 				return nil, err
 			}
-			return replyTo(s.Rebuilds.StartRebuild(ctx, p, id, schema.NewRebuild{Language: in.Body.Language, Segmentation: given(in.Body.Segmentation), Encoder: in.Body.Encoder}))
+			return replyTo(s.Rebuilds.StartRebuild(ctx, p, id, schema.NewRebuild{Language: in.Body.Language, Segmentation: valueOrZero(in.Body.Segmentation), Encoder: in.Body.Encoder}))
 		})
 	route(s, huma.Operation{OperationID: "get-rebuild", Method: http.MethodGet, Path: path,
 		Summary: "Show a collection's newest rebuild", Tags: []string{"Collections"}},

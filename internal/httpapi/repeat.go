@@ -78,13 +78,13 @@ func (s *server) idempotent(ctx huma.Context, next func(huma.Context)) {
 		}
 	}
 	secret := op.Metadata[repeatKey] == repeatRefuse
-	var held *heldReply
+	var buffered *bufferedReply
 	act := func(inside context.Context) *schema.Reply {
-		held = &heldReply{header: http.Header{}, status: http.StatusOK, under: w}
+		buffered = &bufferedReply{header: http.Header{}, status: http.StatusOK, under: w}
 		again := r.Clone(inside)
 		again.Body = io.NopCloser(bytes.NewReader(body))
-		next(withBody(humago.NewContext(op, again, held), body))
-		return held.kept(secret)
+		next(withBody(humago.NewContext(op, again, buffered), body))
+		return buffered.storable(secret)
 	}
 	stored, err := s.Idempotency.Once(ctx.Context(), p, key, op.OperationID, hash.Sum(nil), act)
 	switch {
@@ -93,7 +93,7 @@ func (s *server) idempotent(ctx huma.Context, next func(huma.Context)) {
 	case err != nil:
 		s.refuse(ctx, problem(r.Context(), err))
 	case stored != nil && secret && stored.Status < 400:
-		s.refuse(ctx, huma.Error409Conflict("the first request with this Idempotency-Key was done"+madeBy(stored)+
+		s.refuse(ctx, huma.Error409Conflict("the first request with this Idempotency-Key was done"+createdText(stored)+
 			"; the key or secret that it made is not shown again. "+
 			"Remove what it made, or rotate the secret, and ask under a new Idempotency-Key"))
 	case stored != nil:
@@ -104,64 +104,64 @@ func (s *server) idempotent(ctx huma.Context, next func(huma.Context)) {
 		w.WriteHeader(stored.Status)
 		_, _ = w.Write(stored.Body)
 	default:
-		held.send()
+		buffered.send()
 	}
 }
 
-// made is the part of a reply with a secret that is stored.
-type made struct {
+// createdID is the part of a reply with a secret that is stored.
+type createdID struct {
 	ID string `json:"id"`
 }
 
-func madeBy(stored *schema.Reply) string {
-	var m made
+func createdText(stored *schema.Reply) string {
+	var m createdID
 	if json.Unmarshal(stored.Body, &m) != nil || m.ID == "" {
 		return ""
 	}
 	return " and made " + m.ID
 }
 
-// passing reports whether the same request may get another reply later.
-func passing(status int) bool {
+// isTransient reports whether the same request may get another reply later.
+func isTransient(status int) bool {
 	switch status {
-	case http.StatusRequestTimeout, http.StatusTooManyRequests, statusClientGone:
+	case http.StatusRequestTimeout, http.StatusTooManyRequests, statusClientClosedRequest:
 		return true
 	}
 	return status >= 500
 }
 
-// heldReply holds a reply until the transaction is committed.
-type heldReply struct {
+// bufferedReply holds a reply until the transaction is committed.
+type bufferedReply struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
 	under  http.ResponseWriter
 }
 
-func (h *heldReply) Header() http.Header { return h.header }
+func (h *bufferedReply) Header() http.Header { return h.header }
 
-func (h *heldReply) WriteHeader(status int) { h.status = status }
+func (h *bufferedReply) WriteHeader(status int) { h.status = status }
 
-func (h *heldReply) Write(p []byte) (int, error) { return h.body.Write(p) }
+func (h *bufferedReply) Write(p []byte) (int, error) { return h.body.Write(p) }
 
 // Unwrap lets http.ResponseController reach the connection.
-func (h *heldReply) Unwrap() http.ResponseWriter { return h.under }
+func (h *bufferedReply) Unwrap() http.ResponseWriter { return h.under }
 
-// kept returns the reply for repeats, or nil if the request may be sent again.
-func (h *heldReply) kept(secret bool) *schema.Reply {
-	if passing(h.status) {
+// storable returns the reply for repeats, or nil if the request may be sent again.
+func (h *bufferedReply) storable(secret bool) *schema.Reply {
+	if isTransient(h.status) {
 		return nil
 	}
 	reply := &schema.Reply{Status: h.status, ContentType: h.header.Get("Content-Type"), Body: h.body.Bytes()}
 	if secret && h.status < 400 {
-		var m made
+		var m createdID
 		_ = json.Unmarshal(reply.Body, &m) // without an id the refusal names none
 		reply.Body, _ = json.Marshal(m)    // of a string: cannot fail
 	}
 	return reply
 }
 
-func (h *heldReply) send() {
+func (h *bufferedReply) send() {
 	for name, values := range h.header {
 		h.under.Header()[name] = values
 	}

@@ -15,9 +15,9 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// sentBy matches, in a sample of each language, the method, the path after the server's address,
-// and a JSON body.
-var sentBy = map[string][3]*regexp.Regexp{
+// samplePatterns matches, in a sample of each language, the method, the path after the server's
+// address, and a JSON body.
+var samplePatterns = map[string][3]*regexp.Regexp{
 	"bash": {regexp.MustCompile(`^curl -X ([A-Z]+) `), regexp.MustCompile(`\$SLUICE_URL([^"]+)"`), regexp.MustCompile(`(?s)-d '(.*)'`)},
 	"go": {regexp.MustCompile(`http\.NewRequest\("([A-Z]+)"`), regexp.MustCompile(`Getenv\("SLUICE_URL"\)\+"([^"]+)"`),
 		regexp.MustCompile("(?s)NewReader\\(`(.*)`\\)")},
@@ -40,12 +40,12 @@ func TestSamplesAreRequestsThatTheAPITakes(t *testing.T) {
 			}
 			sampled[op.OperationID] = true
 			samples, _ := op.Extensions[samplesKey].([]codeSample)
-			if len(samples) != len(sentBy) {
-				t.Errorf("%s has %d samples, want %d", op.OperationID, len(samples), len(sentBy))
+			if len(samples) != len(samplePatterns) {
+				t.Errorf("%s has %d samples, want %d", op.OperationID, len(samples), len(samplePatterns))
 			}
 			for _, sample := range samples {
 				name := op.OperationID + " in " + sample.Label
-				sent := sentBy[sample.Lang]
+				sent := samplePatterns[sample.Lang]
 				if got := found(sent[0], sample.Source); got != op.Method {
 					t.Errorf("%s: it sends %q, the operation is a %s", name, got, op.Method)
 				}
@@ -54,11 +54,11 @@ func TestSamplesAreRequestsThatTheAPITakes(t *testing.T) {
 					t.Errorf("%s: %v", name, err)
 					continue
 				}
-				for _, problem := range wrongIn(description, op, path, at) {
+				for _, problem := range sampleErrors(description, op, path, at) {
 					t.Errorf("%s: %s", name, problem)
 				}
 				body := found(sent[2], sample.Source)
-				if problem := wrongInBody(description, op, body, strings.Contains(sample.Source, "application/octet-stream")); problem != "" {
+				if problem := sampleBodyErrors(description, op, body, strings.Contains(sample.Source, "application/octet-stream")); problem != "" {
 					t.Errorf("%s: %s:\n%s", name, problem, body)
 				}
 				if formatted, err := format.Source([]byte(sample.Source)); sample.Lang == "go" && (err != nil || string(formatted) != sample.Source) {
@@ -84,8 +84,8 @@ func found(pattern *regexp.Regexp, in string) string {
 	return ""
 }
 
-// wrongIn returns the parts of an address that the operation does not accept.
-func wrongIn(d *huma.OpenAPI, op *huma.Operation, path string, at *url.URL) []string {
+// sampleErrors returns the parts of an address that the operation does not accept.
+func sampleErrors(d *huma.OpenAPI, op *huma.Operation, path string, at *url.URL) []string {
 	var problems []string
 	given := at.Query()
 	pattern := regexp.MustCompile(`\\\{(\w+)\\\}`).ReplaceAllString(regexp.QuoteMeta(path), `(?P<$1>[^/]+)`)
@@ -125,8 +125,8 @@ func wrongIn(d *huma.OpenAPI, op *huma.Operation, path string, at *url.URL) []st
 	return problems
 }
 
-// wrongInBody returns what is wrong with a body or its presence.
-func wrongInBody(d *huma.OpenAPI, op *huma.Operation, body string, file bool) string {
+// sampleBodyErrors returns what is wrong with a body or its presence.
+func sampleBodyErrors(d *huma.OpenAPI, op *huma.Operation, body string, file bool) string {
 	switch {
 	case op.RequestBody == nil && (body != "" || file):
 		return "it sends a body, and the operation has none"

@@ -68,7 +68,7 @@ type Options struct {
 	Idempotency    Idempotency
 	// Standalone rewrites a question that refers to earlier turns of a conversation; nil: questions
 	// are not rewritten.
-	Standalone func(history []schema.Turn, question string) (whole string, changed bool)
+	Standalone func(history []schema.Turn, question string) (standalone string, changed bool)
 	// Record records a request that read something, or was refused, for the audit log. It does not
 	// block; nil: none is recorded.
 	Record func(tenant uuid.UUID, r schema.AuditRead)
@@ -90,7 +90,7 @@ type server struct {
 	openQuestions *admission // searches and synchronous questions
 	openStreams   *admission // streams of jobs and events
 
-	keyRate, tenantRate *rates
+	keyRate, tenantRate *rateLimiter
 
 	ended endedSessions
 
@@ -147,8 +147,8 @@ func newServer(o Options) (*server, *http.ServeMux) {
 	config.Security = []map[string][]string{{"key": {}}}
 	s := &server{Options: o, api: humago.New(mux, config), openQuestions: newAdmission(o.TenantOpen, "searches and questions of this tenant are in progress, which is the limit; try again when one has been answered"),
 		openStreams: newAdmission(o.TenantStreams, "streams of jobs and events of this tenant are open, which is the limit; try again when one has ended")}
-	s.keyRate, s.tenantRate = ratesOf(o.KeyRequests, "key"), ratesOf(o.TenantRequests, "tenant")
-	s.uploads, s.decoding = newUploads(), make(chan struct{}, decodersAtOnce)
+	s.keyRate, s.tenantRate = newRateLimiter(o.KeyRequests, "key"), newRateLimiter(o.TenantRequests, "tenant")
+	s.uploads, s.decoding = newUploads(), make(chan struct{}, maxDecoders)
 	s.api.UseMiddleware(s.audited, s.authenticate, s.upload, s.readFirst, s.idempotent)
 
 	s.routeCollections()

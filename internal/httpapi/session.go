@@ -39,13 +39,13 @@ const (
 )
 
 const (
-	// refusedMost is how many wrong keys with the same prefix one address may send within
+	// maxRefused is how many wrong keys with the same prefix one address may send within
 	// refusedTime before it has to wait. A key cannot be guessed; each try costs the database a
 	// lookup in one index.
-	refusedMost = 30
+	maxRefused  = 30
 	refusedTime = time.Minute
-	// refusedKept bounds the counters that are remembered.
-	refusedKept = 4096
+	// maxRefusals bounds the counters that are remembered.
+	maxRefusals = 4096
 	// shownKeyBytes is the length of the prefix of a key that lists show.
 	shownKeyBytes = 12
 )
@@ -133,29 +133,29 @@ func (s *server) routeSessions() {
 			if schema.LooksLikeToken(key) {
 				return nil, huma.Error401Unauthorized("a browser's session needs an API key; send an access token in the header Authorization")
 			}
-			p, err := s.holder(in.r, key)
+			p, err := s.keyPrincipal(in.r, key)
 			recordOf(ctx).by(p)
-			if errors.Is(err, errElsewhere) {
-				return nil, s.elsewhere(in.r)
+			if errors.Is(err, errWrongAddress) {
+				return nil, s.addressProblem(in.r)
 			}
 			if errors.Is(err, schema.ErrUnauthorized) {
 				// A valid key is accepted whatever others at its address tried.
-				if wait := refused.refuse(s.tryOf(in.r, key), time.Now()); wait > 0 {
+				if wait := refused.refuse(s.attemptKey(in.r, key), time.Now()); wait > 0 {
 					return nil, huma.ErrorWithHeaders(huma.Error429TooManyRequests("too many wrong keys like this one came from this address; try again later"),
 						http.Header{"Retry-After": {strconv.Itoa(int(wait/time.Second) + 1)}})
 				}
 				return nil, huma.Error401Unauthorized("the API key is unknown, revoked or expired")
 			}
 			if err != nil {
-				return nil, unproven(ctx, err)
+				return nil, authProblem(ctx, err)
 			}
-			who, err := s.identity(ctx, p)
+			identity, err := s.identity(ctx, p)
 			if err != nil {
-				return nil, unproven(ctx, err)
+				return nil, authProblem(ctx, err)
 			}
 			sealed, ends := s.Sessions.Seal(key)
 			return &sessionReply{SetCookie: cookie(in.r, sealed, int(time.Until(ends)/time.Second)), CacheControl: "no-store",
-				Body: api.Session{Identity: who, EndsAt: ends}}, nil
+				Body: api.Session{Identity: identity, EndsAt: ends}}, nil
 		})
 	huma.Register(s.api, huma.Operation{OperationID: "end-session", Method: http.MethodDelete, Path: "/v1/session", Summary: "End a browser's session", Tags: tags,
 		Security: []map[string][]string{}, Errors: errs, DefaultStatus: http.StatusNoContent},
@@ -196,13 +196,13 @@ func cookie(r *http.Request, sealed string, seconds int) http.Cookie {
 }
 
 func (s *server) identity(ctx context.Context, p schema.Principal) (api.Identity, error) {
-	who := api.Identity{Tenant: p.Tenant, Key: p.Key, Name: p.Name, Scopes: some(p.Scopes), Groups: p.OwnGroups(), Person: p.Person, TraceURL: s.TraceURL}
+	identity := api.Identity{Tenant: p.Tenant, Key: p.Key, Name: p.Name, Scopes: nonNil(p.Scopes), Groups: p.OwnGroups(), Person: p.Person, TraceURL: s.TraceURL}
 	if len(p.Collections) == 0 {
-		return who, nil
+		return identity, nil
 	}
 	var err error
-	who.Collections, err = s.Tenants.NameCollections(ctx, p.Tenant, p.Collections)
-	return who, err
+	identity.Collections, err = s.Tenants.NameCollections(ctx, p.Tenant, p.Collections)
+	return identity, err
 }
 
 // addressOf returns the remote address of a connection, without the port.
@@ -214,8 +214,8 @@ func addressOf(r *http.Request) string {
 	return host
 }
 
-// tryOf returns what wrong keys are counted by: the address and the key's prefix.
-func (s *server) tryOf(r *http.Request, key string) string {
+// attemptKey returns what wrong keys are counted by: the address and the key's prefix.
+func (s *server) attemptKey(r *http.Request, key string) string {
 	return s.clientAddress(r) + " " + key[:min(len(key), shownKeyBytes)]
 }
 
@@ -245,7 +245,7 @@ func (r *refusals) refuse(try string, now time.Time) time.Duration {
 func (r *refusals) wait(address string, now time.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if f := r.from[address]; f.n >= refusedMost {
+	if f := r.from[address]; f.n >= maxRefused {
 		return f.until.Sub(now)
 	}
 	return 0
@@ -259,13 +259,13 @@ func (r *refusals) add(address string, now time.Time) {
 		f = refusal{until: now.Add(refusedTime)}
 	}
 	f.n++
-	if len(r.from) >= refusedKept {
+	if len(r.from) >= maxRefusals {
 		for a, old := range r.from {
 			if !now.Before(old.until) {
 				delete(r.from, a)
 			}
 		}
-		if len(r.from) >= refusedKept {
+		if len(r.from) >= maxRefusals {
 			clear(r.from) // a flood from many addresses is not stopped here
 		}
 	}

@@ -145,21 +145,21 @@ func TestSessionEndsWithSigningOut(t *testing.T) {
 
 func TestWrongKeysAreLimited(t *testing.T) {
 	h, _ := sessionServer()
-	for range refusedMost {
+	for range maxRefused {
 		if w := send(t, h, http.MethodPost, "/v1/session", `{"key":"bad"}`, nil); w.Code != http.StatusUnauthorized || w.Header().Get("Set-Cookie") != "" {
 			t.Fatalf("a wrong key gave %d", w.Code)
 		}
 	}
 	w := send(t, h, http.MethodPost, "/v1/session", `{"key":"bad"}`, nil)
 	if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "" {
-		t.Errorf("after %d wrong keys: %d %v", refusedMost, w.Code, w.Header())
+		t.Errorf("after %d wrong keys: %d %v", maxRefused, w.Code, w.Header())
 	}
 	signIn(t, h) // behind the same proxy
 	if w := send(t, h, http.MethodPost, "/v1/session", `{"key":"other"}`, nil); w.Code != http.StatusUnauthorized {
 		t.Errorf("another wrong key gave %d", w.Code)
 	}
 	r, now := newRefusals(), time.Now()
-	for range refusedMost {
+	for range maxRefused {
 		r.add("a", now)
 	}
 	if r.wait("a", now) <= 0 || r.wait("b", now) > 0 || r.wait("a", now.Add(refusedTime)) > 0 {

@@ -64,9 +64,9 @@ type bodyChecker struct {
 
 	token  token
 	escape bool
-	blanks int                        // in a row
-	text   struct{ read, most int64 } // the current string; most 0: no limit
-	key    []byte                     // the current property name
+	blanks int                         // in a row
+	text   struct{ read, limit int64 } // the current string; most 0: no limit
+	key    []byte                      // the current property name
 }
 
 type token byte
@@ -196,7 +196,7 @@ func (s *bodyChecker) takeText(c byte) {
 		}
 		return
 	}
-	if s.text.read++; s.text.most > 0 && s.text.read > s.text.most {
+	if s.text.read++; s.text.limit > 0 && s.text.read > s.text.limit {
 		s.fail("is too long")
 	}
 	if top := s.top(); top != nil && top.untyped && s.read-top.began > maxFree {
@@ -213,12 +213,12 @@ func (s *bodyChecker) top() *level {
 
 func (s *bodyChecker) beginString() {
 	schema := s.value(huma.TypeString)
-	s.token, s.text.read, s.text.most = tokenString, 0, maxFree
+	s.token, s.text.read, s.text.limit = tokenString, 0, maxFree
 	switch {
 	case schema != nil && schema.MaxLength != nil:
-		s.text.most = int64(*schema.MaxLength) * characterBytes
+		s.text.limit = int64(*schema.MaxLength) * characterBytes
 	case s.limits.text:
-		s.text.most = 0
+		s.text.limit = 0
 	}
 }
 
@@ -233,18 +233,18 @@ func (s *bodyChecker) property() {
 		}
 	}
 	top.n++
-	most := maxProperties
+	limit := maxProperties
 	if top.schema != nil {
 		switch {
 		case top.schema.MaxProperties != nil:
-			most = *top.schema.MaxProperties
+			limit = *top.schema.MaxProperties
 		case closed(top.schema):
-			most = len(top.schema.Properties) + maxErrors
+			limit = len(top.schema.Properties) + maxErrors
 		}
 	}
-	if top.n > most {
+	if top.n > limit {
 		top.inValue = false
-		s.fail("has more than %d properties", most)
+		s.fail("has more than %d properties", limit)
 		return
 	}
 	if top.schema != nil && closed(top.schema) && propertyOf(top.schema, top.key) == nil {
@@ -301,8 +301,8 @@ func (s *bodyChecker) child(top *level) *huma.Schema {
 		if top.schema == nil {
 			return nil
 		}
-		if most := top.schema.MaxItems; most != nil && top.n > *most {
-			s.failAt(s.path(len(s.stack)-1), "has more than %d items", *most)
+		if limit := top.schema.MaxItems; limit != nil && top.n > *limit {
+			s.failAt(s.path(len(s.stack)-1), "has more than %d items", *limit)
 		}
 		return top.schema.Items
 	}

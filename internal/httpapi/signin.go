@@ -91,11 +91,11 @@ func (s *server) routeSignIns() {
 	huma.Register(s.api, huma.Operation{OperationID: "sign-in-ways", Method: http.MethodGet, Path: "/v1/session/ways", Summary: "Show how one may sign in", Tags: tags,
 		Security: []map[string][]string{}},
 		func(context.Context, *struct{}) (*signInWays, error) {
-			ways := api.SignInWays{Key: s.Sessions != nil}
+			methods := api.SignInWays{Key: s.Sessions != nil}
 			if s.SignIns != nil && s.Sessions != nil {
-				ways.OIDC = &api.OIDCWay{Name: s.SignIns.ProviderName(), Path: signInPath}
+				methods.OIDC = &api.OIDCWay{Name: s.SignIns.ProviderName(), Path: signInPath}
 			}
-			return &signInWays{"no-store", ways}, nil
+			return &signInWays{"no-store", methods}, nil
 		})
 	browser := func(handle func(w http.ResponseWriter, r *http.Request)) *huma.StreamResponse {
 		return &huma.StreamResponse{Body: func(ctx huma.Context) {

@@ -19,10 +19,10 @@ type SourceAccess interface {
 	// SourcePrincipals lists a source's users and groups: all, or only those mapped to somebody
 	// here.
 	SourcePrincipals(ctx context.Context, p schema.Principal, source uuid.UUID, mapped bool, q schema.PageQuery) ([]schema.SourcePrincipal, string, error)
-	MapPrincipal(ctx context.Context, p schema.Principal, source uuid.UUID, principal string, who schema.AccessSubject) (schema.AccessMapping, error)
-	UnmapPrincipal(ctx context.Context, p schema.Principal, source uuid.UUID, principal string, who schema.AccessSubject) error
+	MapPrincipal(ctx context.Context, p schema.Principal, source uuid.UUID, principal string, subject schema.AccessSubject) (schema.AccessMapping, error)
+	UnmapPrincipal(ctx context.Context, p schema.Principal, source uuid.UUID, principal string, subject schema.AccessSubject) error
 	PushAccess(ctx context.Context, p schema.Principal, source uuid.UUID, push schema.AccessPush) (schema.AccessPushed, error)
-	ExplainAccess(ctx context.Context, p schema.Principal, document uuid.UUID, who schema.AccessSubject) (schema.AccessExplanation, error)
+	ExplainAccess(ctx context.Context, p schema.Principal, document uuid.UUID, subject schema.AccessSubject) (schema.AccessExplanation, error)
 }
 
 func (s *server) routeSourceAccess() {
@@ -40,7 +40,7 @@ func (s *server) routeSourceAccess() {
 				return nil, err
 			}
 			items, next, err := s.SourceAccess.SourcePrincipals(ctx, p, id, in.Mapped, in.query())
-			return list(items, next, err, same[schema.SourcePrincipal])
+			return list(items, next, err, identity[schema.SourcePrincipal])
 		})
 	route(s, huma.Operation{OperationID: "map-principal", Method: http.MethodPut, Path: path + "/mappings", Tags: tags,
 		Summary: "Say that somebody is a user or a group of a source", Description: "They see what it does there, within a second. Nothing follows from names."},
@@ -91,20 +91,20 @@ func (s *server) routeSourceAccess() {
 			Group    string    `query:"group" maxLength:"1100" doc:"A group of keys and people."`
 			Asker    string    `query:"asker" maxLength:"1100" doc:"Whom X-Sluice-Person names."`
 		}) (*reply[schema.AccessExplanation], error) {
-			var who []schema.AccessSubject
+			var subject []schema.AccessSubject
 			for _, one := range []schema.AccessSubject{{Kind: schema.AccessPerson, Value: in.Person}, {Kind: schema.AccessKey, Value: in.Key},
 				{Kind: schema.AccessGroup, Value: in.Group}, {Kind: schema.AccessAsker, Value: in.Asker}} {
 				if one.Value != "" {
-					who = append(who, one)
+					subject = append(subject, one)
 				}
 			}
-			if len(who) != 1 {
-				return nil, schema.Invalid("query", "names %d of person, key, group and asker; name exactly one of them", len(who))
+			if len(subject) != 1 {
+				return nil, schema.Invalid("query", "names %d of person, key, group and asker; name exactly one of them", len(subject))
 			}
-			if err := schema.CheckText("query."+string(who[0].Kind), who[0].Value); err != nil {
+			if err := schema.CheckText("query."+string(subject[0].Kind), subject[0].Value); err != nil {
 				return nil, err
 			}
 			recordOf(ctx).Target = in.Document.String()
-			return replyTo(s.SourceAccess.ExplainAccess(ctx, p, in.Document, who[0]))
+			return replyTo(s.SourceAccess.ExplainAccess(ctx, p, in.Document, subject[0]))
 		})
 }

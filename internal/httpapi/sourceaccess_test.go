@@ -35,13 +35,13 @@ func (s *scriptedSourceAccess) SourcePrincipals(_ context.Context, _ schema.Prin
 	return nil, "u", nil
 }
 
-func (s *scriptedSourceAccess) MapPrincipal(_ context.Context, _ schema.Principal, source uuid.UUID, principal string, who schema.AccessSubject) (schema.AccessMapping, error) {
-	s.did = fmt.Sprintf("map %s to %s %s", principal, who.Kind, who.Value)
-	return schema.AccessMapping{Source: source, Principal: principal, AccessSubject: who}, nil
+func (s *scriptedSourceAccess) MapPrincipal(_ context.Context, _ schema.Principal, source uuid.UUID, principal string, subject schema.AccessSubject) (schema.AccessMapping, error) {
+	s.did = fmt.Sprintf("map %s to %s %s", principal, subject.Kind, subject.Value)
+	return schema.AccessMapping{Source: source, Principal: principal, AccessSubject: subject}, nil
 }
 
-func (s *scriptedSourceAccess) UnmapPrincipal(_ context.Context, _ schema.Principal, _ uuid.UUID, principal string, who schema.AccessSubject) error {
-	s.did = fmt.Sprintf("unmap %s from %s %s", principal, who.Kind, who.Value)
+func (s *scriptedSourceAccess) UnmapPrincipal(_ context.Context, _ schema.Principal, _ uuid.UUID, principal string, subject schema.AccessSubject) error {
+	s.did = fmt.Sprintf("unmap %s from %s %s", principal, subject.Kind, subject.Value)
 	return nil
 }
 
@@ -50,8 +50,8 @@ func (s *scriptedSourceAccess) PushAccess(_ context.Context, _ schema.Principal,
 	return schema.AccessPushed{Documents: 3, Waiting: true}, nil
 }
 
-func (s *scriptedSourceAccess) ExplainAccess(_ context.Context, _ schema.Principal, document uuid.UUID, who schema.AccessSubject) (schema.AccessExplanation, error) {
-	s.did = fmt.Sprintf("explain to %s %s", who.Kind, who.Value)
+func (s *scriptedSourceAccess) ExplainAccess(_ context.Context, _ schema.Principal, document uuid.UUID, subject schema.AccessSubject) (schema.AccessExplanation, error) {
+	s.did = fmt.Sprintf("explain to %s %s", subject.Kind, subject.Value)
 	return schema.AccessExplanation{Document: document, Reason: "because"}, nil
 }
 

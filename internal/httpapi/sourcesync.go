@@ -72,7 +72,7 @@ func (s *server) routeSyncSources() {
 				}
 			}
 			items, next, err := s.SyncSources.ListSources(ctx, p, collection, in.query())
-			return list(items, next, err, same[schema.Source])
+			return list(items, next, err, identity[schema.Source])
 		})
 	s.sourceAction("get-source", http.MethodGet, path, "Show a source: what it does, its newest run, and what it waits for", "", repeatRun, SyncSources.Source)
 	route(s, huma.Operation{OperationID: "change-source", Method: http.MethodPatch, Path: path, Tags: tags, Summary: "Change a source",
@@ -165,6 +165,6 @@ func sourceList[T any](s *server, id, path, summary, description string,
 				return nil, err
 			}
 			items, next, err := read(s.SyncSources, ctx, p, source, in.query())
-			return list(items, next, err, same[T])
+			return list(items, next, err, identity[T])
 		})
 }

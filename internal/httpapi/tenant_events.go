@@ -49,18 +49,18 @@ func (s *server) followEvents(ctx context.Context, p schema.Principal, _ *struct
 	return &streamedReply{func(hctx huma.Context) {
 		defer done()
 		_, w := humago.Unwrap(hctx)
-		if err := s.tellChanges(ctx, newEvents(w), changes); err != nil {
+		if err := s.streamChanges(ctx, newEvents(w), changes); err != nil {
 			slog.DebugContext(ctx, "a client that followed events disconnected", "tenant", p.Tenant, "error", err)
 		}
 	}}, nil
 }
 
-func (s *server) tellChanges(ctx context.Context, out *events, changes <-chan *api.ChangeEvent) error {
+func (s *server) streamChanges(ctx context.Context, out *events, changes <-chan *api.ChangeEvent) error {
 	defer out.close()
-	beat, look := time.NewTicker(s.Heartbeat), time.NewTicker(credentialInterval)
-	defer beat.Stop()
-	defer look.Stop()
-	if err := out.beat(); err != nil { // shows the client that the stream has begun
+	heartbeat, credential := time.NewTicker(s.Heartbeat), time.NewTicker(credentialInterval)
+	defer heartbeat.Stop()
+	defer credential.Stop()
+	if err := out.heartbeat(); err != nil { // shows the client that the stream has begun
 		return err
 	}
 	for {
@@ -69,11 +69,11 @@ func (s *server) tellChanges(ctx context.Context, out *events, changes <-chan *a
 			return ctx.Err()
 		case <-s.Stopping:
 			return nil
-		case <-beat.C:
-			if err := out.beat(); err != nil {
+		case <-heartbeat.C:
+			if err := out.heartbeat(); err != nil {
 				return err
 			}
-		case <-look.C:
+		case <-credential.C:
 			if err := s.checkCredential(ctx); err != nil {
 				return err
 			}

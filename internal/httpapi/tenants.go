@@ -47,7 +47,7 @@ func (s *server) routeTenants() {
 			Tenant uuid.UUID `path:"tenant" format:"uuid"`
 			Body   api.Quotas
 		}) (*reply[api.Tenant], error) {
-			if err := mayRule(p, in.Tenant, "quotas"); err != nil {
+			if err := requireOperator(p, in.Tenant, "quotas"); err != nil {
 				return nil, err
 			}
 			t, err := s.Tenants.SetQuotas(ctx, p, in.Tenant, in.Body.MaxDocuments, in.Body.MaxBytes)
@@ -60,9 +60,9 @@ func (s *server) routeTenants() {
 
 func shownTenant(t schema.Tenant) api.Tenant { return api.Tenant(t) }
 
-// mayRule returns an error unless p may set what a tenant is allowed, which needs the operator
-// scope. For another tenant it is schema.ErrNotFound.
-func mayRule(p schema.Principal, tenant uuid.UUID, what string) error {
+// requireOperator returns an error unless p may set what a tenant is allowed, which needs the
+// operator scope. For another tenant it is schema.ErrNotFound.
+func requireOperator(p schema.Principal, tenant uuid.UUID, what string) error {
 	switch {
 	case p.Has(schema.ScopeOperator):
 		return nil

@@ -140,11 +140,11 @@ func (s *server) compareDocuments(ctx context.Context, p schema.Principal, in *c
 		known[i] = schema.Known{ExternalID: d.ExternalID, Fingerprint: d.Fingerprint}
 	}
 	r, err := s.Documents.Compare(ctx, p, collection, known)
-	return replyTo(api.CompareResult{Changed: some(r.Changed), Unchanged: some(r.Unchanged), Failed: some(r.Failed)}, err)
+	return replyTo(api.CompareResult{Changed: nonNil(r.Changed), Unchanged: nonNil(r.Unchanged), Failed: nonNil(r.Failed)}, err)
 }
 
-// some returns items, or an empty list for nil, which JSON shows as [].
-func some[T any](items []T) []T {
+// nonNil returns items, or an empty list for nil, which JSON shows as [].
+func nonNil[T any](items []T) []T {
 	if items == nil {
 		return []T{}
 	}

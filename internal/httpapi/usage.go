@@ -90,7 +90,7 @@ func (s *server) routeUsage() {
 			Tenant uuid.UUID `path:"tenant" format:"uuid"`
 			Body   schema.LLMLimits
 		}) (*reply[schema.LLMUsage], error) {
-			if err := mayRule(p, in.Tenant, "limits"); err != nil {
+			if err := requireOperator(p, in.Tenant, "limits"); err != nil {
 				return nil, err
 			}
 			u, err := s.Tenants.SetLLMLimits(ctx, p, in.Tenant, in.Body)

@@ -40,7 +40,7 @@ func (s *server) routeWebhooks() {
 	route(s, huma.Operation{OperationID: "list-webhooks", Method: http.MethodGet, Path: "/v1/webhooks", Summary: "List webhooks, newest first", Tags: tags},
 		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct{ Paging }) (*reply[api.Page[schema.Webhook]], error) {
 			items, next, err := s.Webhooks.Webhooks(ctx, p, in.query())
-			return list(items, next, err, same[schema.Webhook])
+			return list(items, next, err, identity[schema.Webhook])
 		})
 	route(s, huma.Operation{OperationID: "delete-webhook", Method: http.MethodDelete, Path: "/v1/webhooks/{webhook}", Summary: "Remove a webhook and what waits for it", Tags: tags, DefaultStatus: http.StatusNoContent},
 		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *InWebhook) (*struct{}, error) {
@@ -60,7 +60,7 @@ func (s *server) routeWebhooks() {
 			State schema.DeliveryState `query:"state" enum:"waiting,delivered,failed" doc:"Only those in this state."`
 		}) (*reply[api.Page[schema.WebhookDelivery]], error) {
 			items, next, err := s.Webhooks.WebhookDeliveries(ctx, p, in.Webhook, in.State, in.query())
-			return list(items, next, err, same[schema.WebhookDelivery])
+			return list(items, next, err, identity[schema.WebhookDelivery])
 		})
 	route(s, huma.Operation{OperationID: "replay-webhook-delivery", Method: http.MethodPost, Path: "/v1/webhooks/{webhook}/deliveries/{delivery}/replay", Summary: "Send one again that is over", Tags: tags,
 		Description: "Under the same webhook-id, with all its attempts."},

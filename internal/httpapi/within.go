@@ -60,17 +60,17 @@ var subjects = map[string]subject{
 	"list-sessions": subjectNone, "end-person-session": subjectNone, "rotate-key": subjectNone,
 }
 
-// lacks returns the error for a missing scope.
-func lacks(scope schema.Scope, where string) error {
+// missingScope returns the error for a missing scope.
+func missingScope(scope schema.Scope, where string) error {
 	if scope == "" {
 		return huma.Error403Forbidden("the API key is limited to single collections; this needs a key for the whole tenant")
 	}
 	return huma.Error403Forbidden("the API key lacks the " + string(scope) + " scope" + where)
 }
 
-// gone returns the error for something that does not exist, or is in a collection in which the
-// caller has no scope.
-func gone(what subject, ref string) error {
+// subjectNotFound returns the error for something that does not exist, or is in a collection in
+// which the caller has no scope.
+func subjectNotFound(what subject, ref string) error {
 	return fmt.Errorf("no %s %v: %w", what, cut(ref, 200), schema.ErrNotFound)
 }
 
@@ -80,7 +80,7 @@ func (s *server) allowed(ctx huma.Context, p schema.Principal, scope schema.Scop
 	what := subjects[ctx.Operation().OperationID]
 	if len(p.Collections) == 0 {
 		if scope != "" && !p.Has(scope) {
-			return p, lacks(scope, "")
+			return p, missingScope(scope, "")
 		}
 		return p, nil
 	}
@@ -91,12 +91,12 @@ func (s *server) allowed(ctx huma.Context, p schema.Principal, scope schema.Scop
 			return p, huma.Error403Forbidden("the API key has the " + string(scope) + " scope only in single collections; this needs it in the whole tenant")
 		}
 		if !everywhere {
-			return p, lacks(scope, "")
+			return p, missingScope(scope, "")
 		}
 		return p, nil
 	case subjectHandler, subjectNone:
 		if !everywhere && !p.HasSomewhere(scope) {
-			return p, lacks(scope, "")
+			return p, missingScope(scope, "")
 		}
 		return p, nil
 	}
@@ -106,18 +106,18 @@ func (s *server) allowed(ctx huma.Context, p schema.Principal, scope schema.Scop
 	case errors.Is(err, schema.ErrNotFound) && everywhere:
 		return p, nil // the handler returns the error
 	case errors.Is(err, schema.ErrNotFound):
-		return p, gone(what, ref)
+		return p, subjectNotFound(what, ref)
 	case err != nil:
 		return p, err
 	}
 	in, err := within(p, scope, collection)
 	switch {
 	case errors.Is(err, schema.ErrNotFound):
-		return p, gone(what, ref)
+		return p, subjectNotFound(what, ref)
 	case err != nil && what == subjectDocument:
 		// Only principals who can see a document may learn that it exists.
 		if _, hidden := s.Documents.Document(ctx.Context(), in, uuid.MustParse(ref)); hidden != nil {
-			return p, gone(what, ref)
+			return p, subjectNotFound(what, ref)
 		}
 	}
 	return in, err
@@ -130,7 +130,7 @@ func within(p schema.Principal, scope schema.Scope, collection uuid.UUID) (schem
 	case len(p.Collections) > 0 && len(p.Scopes) == 0:
 		return p, schema.ErrNotFound
 	case scope != "" && !p.Has(scope):
-		return p, lacks(scope, " in collection "+collection.String())
+		return p, missingScope(scope, " in collection "+collection.String())
 	}
 	return p, nil
 }
@@ -171,7 +171,7 @@ func (s *server) ofCollection(ctx context.Context, p schema.Principal, ref strin
 		in, err = within(p, schema.ScopeQuery, collection)
 	}
 	if errors.Is(err, schema.ErrNotFound) {
-		err = gone(subjectCollection, ref)
+		err = subjectNotFound(subjectCollection, ref)
 	}
 	return in, collection, err
 }

@@ -18,7 +18,7 @@ import (
 
 var (
 	contracts, handbook = uuid.UUID{15: 1}, uuid.UUID{15: 2}
-	nowhere             = uuid.UUID{15: 9}
+	unknownID           = uuid.UUID{15: 9}
 )
 
 // parameters match the parameters of paths.
@@ -34,19 +34,19 @@ func (k limitedKey) Authenticate(context.Context, string) (schema.Principal, err
 // twoCollections has contracts and handbook. Any other object with the id of a collection is in
 // that collection.
 type twoCollections struct {
-	unaskedCollections
-	unaskedDocuments
-	unaskedQuestions
-	unaskedRatings
-	unaskedPlans
+	stubCollections
+	stubDocuments
+	stubQuestions
+	stubRatings
+	stubPlans
 }
 
 // Methods that are not implemented panic.
 type (
-	unaskedDocuments interface{ Documents }
-	unaskedQuestions interface{ Questions }
-	unaskedRatings   interface{ Ratings }
-	unaskedPlans     interface{ Plans }
+	stubDocuments interface{ Documents }
+	stubQuestions interface{ Questions }
+	stubRatings   interface{ Ratings }
+	stubPlans     interface{ Plans }
 )
 
 func (twoCollections) of(id uuid.UUID) (uuid.UUID, error) {
@@ -114,8 +114,8 @@ var handled = map[string]string{
 	"list-collections": "-", "list-models": "-",
 }
 
-// ofNoCollection are the operations that show no collection's data, or only the caller's own.
-var ofNoCollection = []string{"whoami", "list-plans", "get-plan", "check-plan", "judge-answer", "list-receipt-keys", "list-sessions", "end-person-session", "rotate-key"}
+// withoutCollection are the operations that show no collection's data, or only the caller's own.
+var withoutCollection = []string{"whoami", "list-plans", "get-plan", "check-plan", "judge-answer", "list-receipt-keys", "list-sessions", "end-person-session", "rotate-key"}
 
 // TestEachRouteHoldsAKeyToItsCollection tests all routes, so that none can be forgotten. With a key
 // of one collection, each refuses the request, or replies about another collection exactly as about
@@ -163,7 +163,7 @@ func TestEachRouteHoldsAKeyToItsCollection(t *testing.T) {
 					t.Errorf("%s says nothing of collections and gives %d %s, want 403", name, w.Code, w.Body)
 				}
 			case subjectNone:
-				if !slices.Contains(ofNoCollection, name) {
+				if !slices.Contains(withoutCollection, name) {
 					t.Errorf("%s is of no collection: is that so? The test has a list", name)
 				}
 			case subjectHandler:
@@ -179,8 +179,8 @@ func TestEachRouteHoldsAKeyToItsCollection(t *testing.T) {
 					t.Errorf("%s: its path %s has no {%s}", name, path, what)
 					continue
 				}
-				other, missing := send(h, op.Method, filled(path, handbook.String()), "{}"), send(h, op.Method, filled(path, nowhere.String()), "{}")
-				if other.Code != http.StatusNotFound || other.Body.String() != strings.ReplaceAll(missing.Body.String(), nowhere.String(), handbook.String()) {
+				other, missing := send(h, op.Method, filled(path, handbook.String()), "{}"), send(h, op.Method, filled(path, unknownID.String()), "{}")
+				if other.Code != http.StatusNotFound || other.Body.String() != strings.ReplaceAll(missing.Body.String(), unknownID.String(), handbook.String()) {
 					t.Errorf("%s tells of another collection: %d %s; of one that is not there it says %s", name, other.Code, other.Body, missing.Body)
 				}
 				// A key that may only read there is told which scope is missing.

@@ -310,16 +310,16 @@ func (a *Activities) take(ctx context.Context, w work) (current work, lost []wir
 	if err != nil {
 		return w, nil, fmt.Errorf("extend leases: %w", err)
 	}
-	mine := make(map[uuid.UUID]bool, len(ids))
+	own := make(map[uuid.UUID]bool, len(ids))
 	for _, id := range ids {
-		mine[id] = true
+		own[id] = true
 	}
 	for _, item := range items {
-		if !mine[item.Version] {
+		if !own[item.Version] {
 			lost = append(lost, wire.Outcome{Version: item.Version, Lost: true})
 		}
 	}
-	return w.only(func(item wire.Attempt) bool { return mine[item.Version] }), lost, nil
+	return w.only(func(item wire.Attempt) bool { return own[item.Version] }), lost, nil
 }
 
 // keep sends Temporal heartbeats of the stage and extends the leases until the returned function is

@@ -8,12 +8,12 @@ import (
 
 // backoff is a pause that doubles from first to most, with jitter.
 type backoff struct {
-	first, most time.Duration
-	now         time.Duration
+	first, max time.Duration
+	now        time.Duration
 }
 
 // next returns the next pause before jitter.
-func (b *backoff) next() time.Duration { return min(max(b.now, b.first), b.most) }
+func (b *backoff) next() time.Duration { return min(max(b.now, b.first), b.max) }
 
 func (b *backoff) reset() { b.now = 0 }
 

@@ -23,7 +23,7 @@ func (a *Activities) encode(ctx context.Context, drafts []*draft) ([]batch.Docum
 			docs[i].Vectors = batch.NewVectors(later.Name, later.Dimension, make([]float32, d.text.Passages()*later.Dimension))
 			continue
 		}
-		if d.made != nil {
+		if d.result != nil {
 			var err error
 			if docs[i].Vectors, docs[i].Links, err = a.vectorsAndLinks(ctx, d); err != nil {
 				return nil, err

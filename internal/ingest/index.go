@@ -25,9 +25,9 @@ const (
 	writesAtOnce       = 2
 	writtenCollections = 16
 	writtenDocuments   = 64
-	// staleTries is how often versions are cut because their collection's generation changed
+	// maxStaleTries is how often versions are cut because their collection's generation changed
 	// meanwhile.
-	staleTries = 5
+	maxStaleTries = 5
 )
 
 // Index makes the versions of a batch ready: it cuts and encodes what Parse left,
@@ -144,7 +144,7 @@ func (a *Activities) finish(ctx context.Context, one work, of batch.Cut, parsed 
 			return err
 		})
 		var stale *batch.StaleError
-		if !errors.As(err, &stale) || try == staleTries {
+		if !errors.As(err, &stale) || try == maxStaleTries {
 			return append(outcomes, out...), err
 		}
 		// Some may have been written: each space is written in its own transaction.
@@ -185,7 +185,7 @@ func (a *Activities) documents(ctx context.Context, w work, parsed map[uuid.UUID
 			return nil, nil, fmt.Errorf("read the recipe of collection %s: %w", c, schema.ErrNotFound)
 		}
 	}
-	docs, outcomes, err := a.made(ctx, w, parsed, recipes)
+	docs, outcomes, err := a.segmentAll(ctx, w, parsed, recipes)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -197,9 +197,9 @@ func (a *Activities) documents(ctx context.Context, w work, parsed map[uuid.UUID
 	return out, outcomes, nil
 }
 
-// made cuts and encodes versions all at once or, if the model server refuses that, one by one. A
-// version that it refuses by itself fails.
-func (a *Activities) made(ctx context.Context, w work, parsed map[uuid.UUID]schema.Parsed, recipes map[uuid.UUID]batch.Recipe) ([]batch.Document, []wire.Outcome, error) {
+// segmentAll cuts and encodes versions all at once or, if the model server refuses that, one by
+// one. A version that it refuses by itself fails.
+func (a *Activities) segmentAll(ctx context.Context, w work, parsed map[uuid.UUID]schema.Parsed, recipes map[uuid.UUID]batch.Recipe) ([]batch.Document, []wire.Outcome, error) {
 	drafts, outcomes, err := a.segment(ctx, w, parsed, recipes)
 	var docs []batch.Document
 	if err == nil && len(drafts) > 0 {
@@ -214,7 +214,7 @@ func (a *Activities) made(ctx context.Context, w work, parsed map[uuid.UUID]sche
 	}
 	docs, outcomes = nil, nil
 	for _, item := range items {
-		one, out, err := a.made(ctx, w.only(func(i wire.Attempt) bool { return i == item }), parsed, recipes)
+		one, out, err := a.segmentAll(ctx, w.only(func(i wire.Attempt) bool { return i == item }), parsed, recipes)
 		if err != nil {
 			return nil, nil, err
 		}

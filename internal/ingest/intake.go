@@ -42,8 +42,8 @@ const (
 	pullWait        = 5 * time.Second  // timeout of one pull request
 	unreadableDelay = time.Minute      // until a message that can't be read is tried again
 
-	// deepGrowth is how many times the usual size a batch may have while many versions wait.
-	deepGrowth = 4
+	// deepBacklogGrowth is how many times the usual size a batch may have while many versions wait.
+	deepBacklogGrowth = 4
 	// smallBytes is the maximum size of a version that shares a batch with other tenants' versions.
 	// Parsing one of that size takes hardly any time.
 	smallBytes = 64 << 10
@@ -79,9 +79,9 @@ func NewIntake(claims Claims, workflows Workflows, js jetstream.JetStream, strea
 		return nil, err
 	}
 	return lifecycle.NewLoop("intake", nil, func(fetch, work context.Context) error {
-		pause := backoff{first: backoffFirst, most: backoffMost}
+		pause := backoff{first: minBackoff, max: maxBackoff}
 		for fetch.Err() == nil {
-			err := takeIn(fetch, work, claims, workflows, js, streams, searches, o, &pause)
+			err := runIntake(fetch, work, claims, workflows, js, streams, searches, o, &pause)
 			if fetch.Err() != nil {
 				break
 			}
@@ -92,9 +92,9 @@ func NewIntake(claims Claims, workflows Workflows, js jetstream.JetStream, strea
 	}), nil
 }
 
-// takeIn runs the intake until it can't continue. By its return, the batches that it began have
+// runIntake runs the intake until it can't continue. By its return, the batches that it began have
 // been passed to Temporal or handed back, and so have been the messages without a batch.
-func takeIn(fetch, work context.Context, claims Claims, workflows Workflows, js jetstream.JetStream, streams Streams, searches *fairness.Foreground, o Options, pause *backoff) error {
+func runIntake(fetch, work context.Context, claims Claims, workflows Workflows, js jetstream.JetStream, streams Streams, searches *fairness.Foreground, o Options, pause *backoff) error {
 	if err := streams(fetch); err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func takeIn(fetch, work context.Context, claims Claims, workflows Workflows, js 
 		waiting: fairness.NewBackground[*delivery](searches, o.Batches, o.BatchesInSearches), ended: make(chan fairness.Batch[*delivery]),
 	}
 	err = in.run(fetch, work, pause)
-	in.handBack(work)
+	in.nakWaiting(work)
 	done := make(chan struct{})
 	go func() {
 		in.runners.Wait()
@@ -136,12 +136,12 @@ func (in *intake) run(fetch, work context.Context, pause *backoff) error {
 		for in.due(time.Now()) {
 			in.begin(fetch, work)
 		}
-		if messages == nil && in.hand < in.most() && in.waiting.Free(time.Now()) {
+		if messages == nil && in.hand < in.max() && in.waiting.Free(time.Now()) {
 			stopPull()
 			pulling, stop := context.WithTimeout(fetch, pullWait)
 			stopPull = stop
 			var err error
-			if pull, err = in.consumer.Fetch(in.most()-in.hand, jetstream.FetchContext(pulling)); err != nil {
+			if pull, err = in.consumer.Fetch(in.max()-in.hand, jetstream.FetchContext(pulling)); err != nil {
 				return fmt.Errorf("pull messages: %w", err)
 			}
 			messages = pull.Messages()
@@ -166,7 +166,7 @@ func (in *intake) run(fetch, work context.Context, pause *backoff) error {
 		case batch := <-in.ended:
 			in.waiting.EndBatch(batch, time.Now())
 		case <-alive.C:
-			in.holdOn(work)
+			in.extendAckWait(work)
 		case <-timer.C:
 		}
 		timer.Stop()
@@ -201,9 +201,9 @@ func (in *intake) take(ctx context.Context, msg jetstream.Msg) {
 	in.waiting.Put(body.Tenant, &delivery{msg, body}, now)
 }
 
-// most returns the number of versions in the largest possible batch, which is also the number of
+// max returns the number of versions in the largest possible batch, which is also the number of
 // messages that may wait.
-func (in *intake) most() int { return in.options.BatchVersions * deepGrowth }
+func (in *intake) max() int { return in.options.BatchVersions * deepBacklogGrowth }
 
 // size returns how many versions a batch may have now. If more versions wait than Batches batches
 // of the usual size can take, batches are larger: a batch costs about the same however many
@@ -215,7 +215,7 @@ func (in *intake) size() int {
 			return usual // one that may have killed a worker shares no larger batch than usual
 		}
 	}
-	return min(max(usual, (in.hand+int(in.pending))/in.options.Batches), in.most())
+	return min(max(usual, (in.hand+int(in.pending))/in.options.Batches), in.max())
 }
 
 // due reports whether a batch may begin now, because one is allowed to run and the messages that
@@ -224,7 +224,7 @@ func (in *intake) due(now time.Time) bool {
 	if in.hand == 0 || !in.waiting.Free(now) {
 		return false
 	}
-	return now.Sub(in.since) >= in.options.BatchWait || in.bytes >= in.options.BatchBytes*deepGrowth || in.hand >= in.size()
+	return now.Sub(in.since) >= in.options.BatchWait || in.bytes >= in.options.BatchBytes*deepBacklogGrowth || in.hand >= in.size()
 }
 
 // untilDue returns the time until a batch may be due.
@@ -235,8 +235,8 @@ func (in *intake) untilDue(now time.Time) time.Duration {
 	return max(in.options.BatchWait-now.Sub(in.since), 0)
 }
 
-// holdOn keeps JetStream from delivering the messages that wait to another consumer.
-func (in *intake) holdOn(ctx context.Context) {
+// extendAckWait keeps JetStream from delivering the messages that wait to another consumer.
+func (in *intake) extendAckWait(ctx context.Context) {
 	in.eachWaiting(func(h *delivery) {
 		if err := h.msg.InProgress(); err != nil {
 			slog.WarnContext(ctx, "cannot extend the acknowledgement time of a message", "version", h.body.Version, "error", err)
@@ -244,8 +244,8 @@ func (in *intake) holdOn(ctx context.Context) {
 	})
 }
 
-// handBack hands the messages that wait back to JetStream.
-func (in *intake) handBack(ctx context.Context) {
+// nakWaiting hands the messages that wait back to JetStream.
+func (in *intake) nakWaiting(ctx context.Context) {
 	in.eachWaiting(func(h *delivery) { nak(ctx, h) })
 }
 
@@ -314,7 +314,7 @@ func (s *starter) run(fetch, work context.Context) {
 	}
 	if err != nil {
 		log.InfoContext(ctx, "returning the messages of a batch to their stream", "versions", in.Versions(), "error", err)
-		s.giveBack(ctx, claimed)
+		s.releaseClaims(ctx, claimed)
 		return
 	}
 	for _, h := range s.messages {
@@ -328,7 +328,7 @@ func (s *starter) run(fetch, work context.Context) {
 		return
 	}
 	log.DebugContext(ctx, "batch started", "versions", claimed.Versions(), "of", len(s.messages))
-	pause := backoff{first: backoffFirst, most: backoffMost}
+	pause := backoff{first: minBackoff, max: maxBackoff}
 	for fetch.Err() == nil {
 		err := s.workflows.Wait(fetch, id)
 		if err == nil || fetch.Err() != nil {
@@ -381,11 +381,11 @@ func (s *starter) claim(fetch, ctx context.Context, in wire.IngestVersions) (cla
 		if err != nil {
 			return claimed, err
 		}
-		mine := make(map[wire.Attempt]bool, len(got))
+		own := make(map[wire.Attempt]bool, len(got))
 		for _, item := range got {
-			mine[item] = true
+			own[item] = true
 		}
-		claimed.Parts = append(claimed.Parts, w.only(func(item wire.Attempt) bool { return mine[item] }).parts...)
+		claimed.Parts = append(claimed.Parts, w.only(func(item wire.Attempt) bool { return own[item] }).parts...)
 	}
 	return claimed, nil
 }
@@ -393,7 +393,7 @@ func (s *starter) claim(fetch, ctx context.Context, in wire.IngestVersions) (cla
 // retry calls try until it succeeds or fetch ends. Meanwhile it keeps the messages and the leases
 // of what is claimed.
 func (s *starter) retry(fetch, ctx context.Context, claimed wire.IngestVersions, what string, try func() error) error {
-	pause := backoff{first: backoffFirst, most: min(backoffMost, s.options.Lease/4)}
+	pause := backoff{first: minBackoff, max: min(maxBackoff, s.options.Lease/4)}
 	touched := time.Now()
 	for {
 		err := try()
@@ -423,8 +423,8 @@ func (s *starter) retry(fetch, ctx context.Context, claimed wire.IngestVersions,
 	}
 }
 
-// giveBack releases the claims and hands the messages back, so that they are delivered again.
-func (s *starter) giveBack(ctx context.Context, claimed wire.IngestVersions) {
+// releaseClaims releases the claims and hands the messages back, so that they are delivered again.
+func (s *starter) releaseClaims(ctx context.Context, claimed wire.IngestVersions) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	for _, w := range byTenant(claimed) {

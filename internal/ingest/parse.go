@@ -89,7 +89,7 @@ func (p *parsing) all(ctx context.Context, sources []batch.Source) error {
 		}
 		blob, kept := p.blobs[string(src.SHA256)]
 		if problem := unreadable(blob, kept); problem != "" {
-			p.leave(failed(src.Version, schema.ReasonBroken, "%s", problem))
+			p.addOutcome(failed(src.Version, schema.ReasonBroken, "%s", problem))
 			continue
 		}
 		p.waiting = append(p.waiting, src)
@@ -146,9 +146,9 @@ func (p *parsing) next(ctx context.Context) (src batch.Source, found bool, err e
 		for _, src := range some {
 			switch count, found := deaths[src.Version]; {
 			case !found:
-				p.leave(wire.Outcome{Version: src.Version, Lost: true})
+				p.addOutcome(wire.Outcome{Version: src.Version, Lost: true})
 			case count > 0:
-				p.suspect(src)
+				p.postpone(src)
 			default:
 				p.noted = append(p.noted, src)
 			}
@@ -161,8 +161,8 @@ func (p *parsing) next(ctx context.Context) (src batch.Source, found bool, err e
 	return src, true, nil
 }
 
-// suspect puts a version off until the others are parsed.
-func (p *parsing) suspect(src batch.Source) {
+// postpone puts a version off until the others are parsed.
+func (p *parsing) postpone(src batch.Source) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.suspects, p.over = append(p.suspects, src), append(p.over, src.Attempt)
@@ -176,7 +176,7 @@ func unreadable(b batch.Blob, kept bool) string {
 	return b.Problem
 }
 
-func (p *parsing) leave(out wire.Outcome) {
+func (p *parsing) addOutcome(out wire.Outcome) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.outcomes = append(p.outcomes, out)
@@ -221,7 +221,7 @@ func (a *Activities) endParses(ctx context.Context, w work) {
 
 // retry calls try until it succeeds, ctx ends, or it fails with an error that is not transient.
 func retry(ctx context.Context, what string, try func() error) error {
-	pause := backoff{first: backoffFirst, most: longestRetryPause}
+	pause := backoff{first: minBackoff, max: maxRetryPause}
 	for {
 		err := try()
 		if err == nil {
@@ -236,8 +236,8 @@ func retry(ctx context.Context, what string, try func() error) error {
 	}
 }
 
-// longestRetryPause is the longest pause between two tries.
-const longestRetryPause = 5 * time.Second
+// maxRetryPause is the longest pause between two tries.
+const maxRetryPause = 5 * time.Second
 
 // one parses one file, whose parse is noted. A file that keeps crashing the parser or this whole
 // process fails alone in the end. Only crashes count: it is not the file's fault if, say, the store
@@ -247,11 +247,11 @@ func (p *parsing) one(ctx context.Context, src batch.Source, alone bool, deaths 
 	for {
 		switch {
 		case deaths >= maxCrashes:
-			p.leave(failed(src.Version, schema.ReasonCrashed,
+			p.addOutcome(failed(src.Version, schema.ReasonCrashed,
 				"the parser crashed %d times on it: it is damaged, or it needs more memory than the parser may take", deaths))
 			return nil
 		case deaths > 0 && !alone:
-			p.suspect(src)
+			p.postpone(src)
 			return nil
 		}
 		parsed, err := p.parser.Parse(ctx, src.Name, src.MediaType, src.Language, data)
@@ -262,7 +262,7 @@ func (p *parsing) one(ctx context.Context, src batch.Source, alone bool, deaths 
 		case !errors.As(err, &failure):
 			return fmt.Errorf("parse version %s: %w", src.Version, err)
 		case failure.Reason.Code != schema.ReasonCrashed:
-			p.leave(wire.Outcome{Version: src.Version, Reason: &failure.Reason})
+			p.addOutcome(wire.Outcome{Version: src.Version, Reason: &failure.Reason})
 			return nil
 		}
 		slog.WarnContext(ctx, "the parser crashed", "tenant", p.tenant, "version", src.Version, "document", src.Name,
@@ -288,7 +288,7 @@ func (p *parsing) begin(ctx context.Context, src batch.Source) (deaths int, foun
 	}
 	deaths, found = all[src.Version]
 	if !found {
-		p.leave(wire.Outcome{Version: src.Version, Lost: true})
+		p.addOutcome(wire.Outcome{Version: src.Version, Lost: true})
 	}
 	return deaths, found, nil
 }
@@ -316,7 +316,7 @@ func (p *parsing) note(ctx context.Context, sources []batch.Source) (deaths map[
 // keep adds a parsed file to the artifacts.
 func (p *parsing) keep(src batch.Source, parsed schema.Parsed, size int) error {
 	if len(parsed.Blocks) == 0 {
-		p.leave(failed(src.Version, schema.ReasonEmpty, "there is no text in it"))
+		p.addOutcome(failed(src.Version, schema.ReasonEmpty, "there is no text in it"))
 		return nil
 	}
 	// The title that people see is also the one that is embedded with the text.

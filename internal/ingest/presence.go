@@ -18,14 +18,14 @@ type Session interface {
 	Close(ctx context.Context) error
 }
 
-// sessionMost is the longest pause between two tries to open a session. It is short because a
+// maxSessionPause is the longest pause between two tries to open a session. It is short because a
 // worker without a session counts as dead.
-const sessionMost = 2 * time.Second
+const maxSessionPause = 2 * time.Second
 
 // NewPresence returns a service that keeps a session open, and opens another whenever it breaks.
 func NewPresence(open func(ctx context.Context) (Session, error)) lifecycle.Service {
 	return lifecycle.NewLoop("presence", nil, func(fetch, work context.Context) error {
-		pause := backoff{first: backoffFirst, most: sessionMost}
+		pause := backoff{first: minBackoff, max: maxSessionPause}
 		for fetch.Err() == nil {
 			err := present(fetch, open, &pause)
 			if fetch.Err() != nil {

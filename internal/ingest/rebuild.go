@@ -28,9 +28,9 @@ import (
 // Generations is what a rebuild reads and writes. Every method that takes a Rebuild returns
 // batch.ErrOver when that generation is not being built.
 type Generations interface {
-	// Lacking lists the live versions that the generation does not contain, in the order of their
-	// ids.
-	Lacking(ctx context.Context, in wire.Rebuild, limit int) ([]batch.Lacking, error)
+	// MissingVersions lists the live versions that the generation does not contain, in the order of
+	// their ids.
+	MissingVersions(ctx context.Context, in wire.Rebuild, limit int) ([]batch.MissingVersion, error)
 	// Segmentation returns how the generation's sections are cut into passages.
 	Segmentation(ctx context.Context, in wire.Rebuild) (schema.Segmentation, error)
 	// StoredTexts reads the text of those versions that are live.
@@ -51,18 +51,18 @@ type Generations interface {
 }
 
 const (
-	// lackingPage is the maximum number of versions in one list. Their ids go through Temporal,
+	// missingPage is the maximum number of versions in one list. Their ids go through Temporal,
 	// which takes 2 MB.
-	lackingPage = 4000
+	missingPage = 4000
 	// partVersions and partTokens bound what is cut in one step.
 	partVersions = 64
 	partTokens   = 250_000
 	// flipTries is how often one Flip tries again after cutting the missing versions itself,
-	// flipParts how many missing versions it cuts itself at most, and flipHold how long ingestion
-	// waits for it at most.
-	flipTries = 10
-	flipHold  = 30 * time.Second
-	flipParts = 256
+	// flipParts how many missing versions it cuts itself at most, and flipTimeout how long
+	// ingestion waits for it at most.
+	flipTries   = 10
+	flipTimeout = 30 * time.Second
+	flipParts   = 256
 )
 
 // Rebuilder implements the steps of RebuildCollection.
@@ -114,11 +114,11 @@ func (r *Rebuilder) step(ctx context.Context, name string, in wire.Rebuild, do f
 func (r *Rebuilder) List(ctx context.Context, in wire.Rebuild) (wire.RebuildParts, error) {
 	var out wire.RebuildParts
 	err := r.step(ctx, "list", in, func(ctx context.Context) error {
-		lacking, err := r.generations.Lacking(ctx, in, lackingPage)
+		missing, err := r.generations.MissingVersions(ctx, in, missingPage)
 		if err != nil {
 			return fmt.Errorf("find versions without generation %d: %w", in.Generation, err)
 		}
-		for _, versions := range parts(lacking) {
+		for _, versions := range parts(missing) {
 			out.Parts = append(out.Parts, wire.RebuildPart{Rebuild: in, Versions: versions})
 		}
 		return nil
@@ -127,10 +127,10 @@ func (r *Rebuilder) List(ctx context.Context, in wire.Rebuild) (wire.RebuildPart
 }
 
 // parts divides versions into parts, each of which is cut in one step.
-func parts(lacking []batch.Lacking) [][]uuid.UUID {
+func parts(missing []batch.MissingVersion) [][]uuid.UUID {
 	var out [][]uuid.UUID
 	var tokens int64
-	for _, l := range lacking {
+	for _, l := range missing {
 		last := len(out) - 1
 		if last < 0 || len(out[last]) == partVersions || tokens+l.Tokens > partTokens {
 			out, tokens = append(out, nil), 0
@@ -243,7 +243,7 @@ func (r *Rebuilder) Cluster(ctx context.Context, in wire.Rebuild) error {
 func (r *Rebuilder) Flip(ctx context.Context, in wire.Rebuild) (live bool, err error) {
 	err = r.step(ctx, "flip", in, func(ctx context.Context) error {
 		for range flipTries {
-			now, left, err := r.generations.FlipGeneration(ctx, in, flipHold, flipParts+1)
+			now, left, err := r.generations.FlipGeneration(ctx, in, flipTimeout, flipParts+1)
 			if err != nil {
 				return fmt.Errorf("make generation %d live: %w", in.Generation, err)
 			}

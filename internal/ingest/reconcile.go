@@ -39,9 +39,9 @@ const (
 	requeueRows = 500 // the most rows of one query in a round
 	sweepEvery  = 10 * time.Minute
 	sweepAge    = time.Hour
-	// oddMessages is the maximum number of unreadable messages that are skipped in the search for a
-	// tenant's oldest readable one.
-	oddMessages = 64
+	// maxUnexpected is the maximum number of unreadable messages that are skipped in the search for
+	// a tenant's oldest readable one.
+	maxUnexpected = 64
 )
 
 // NewReconciler returns the reconciler. It works in the process that elector makes the leader.
@@ -60,13 +60,13 @@ func NewReconciler(u Unfinished, js jetstream.JetStream, elector lifecycle.Elect
 			}
 			return err
 		},
-		Standby: r.standby,
+		Standby: r.runStandby,
 	}), nil
 }
 
-// standby runs in a process that does not lead: it notes outages, too, and reports zero for all
+// runStandby runs in a process that does not lead: it notes outages, too, and reports zero for all
 // gauges.
-func (r *reconciler) standby(ctx context.Context, err error) {
+func (r *reconciler) runStandby(ctx context.Context, err error) {
 	if err != nil {
 		r.outage = true
 		return
@@ -181,7 +181,7 @@ func age(now, then time.Time) float64 {
 func (r *reconciler) oldestMessage(ctx context.Context, stream jetstream.Stream, tenant uuid.UUID, otherwise time.Time) (time.Time, error) {
 	subject := wire.IngestSubject(tenant)
 	var seq uint64
-	for range oddMessages {
+	for range maxUnexpected {
 		msg, err := stream.GetMsg(ctx, seq+1, jetstream.WithGetMsgSubject(subject))
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			return otherwise, nil

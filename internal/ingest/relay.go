@@ -39,10 +39,10 @@ const (
 	relaySubjects   = 500             // subjects of one round
 	ackWait         = 5 * time.Second // for JetStream to confirm a round
 	relayLease      = 3 * ackWait     // lease of subjects; after it their relay counts as dead
-	fullFirst       = 200 * time.Millisecond
-	fullMost        = 5 * time.Second
-	backoffFirst    = 100 * time.Millisecond
-	backoffMost     = 15 * time.Second
+	minFullPause    = 200 * time.Millisecond
+	maxFullPause    = 5 * time.Second
+	minBackoff      = 100 * time.Millisecond
+	maxBackoff      = 15 * time.Second
 	// pollShare is the ratio of an idle relay's longest wait to its first one.
 	pollShare = 10
 )
@@ -84,7 +84,7 @@ func NewRelay(outbox Outbox, nc *nats.Conn, streams Streams, o Options) (lifecyc
 	return lifecycle.NewLoop("outbox relay", nil, func(fetch, work context.Context) error {
 		wake := make(chan struct{}, 1)
 		// Only one of all relays is woken: it goes through the whole outbox.
-		heard, err := nc.QueueSubscribe(wire.OutboxSubject, wire.RelayGroup, func(*nats.Msg) {
+		sub, err := nc.QueueSubscribe(wire.OutboxSubject, wire.RelayGroup, func(*nats.Msg) {
 			select {
 			case wake <- struct{}{}:
 			default:
@@ -93,16 +93,16 @@ func NewRelay(outbox Outbox, nc *nats.Conn, streams Streams, o Options) (lifecyc
 		if err != nil {
 			slog.WarnContext(work, "cannot subscribe to the outbox; polling it", "subject", wire.OutboxSubject, "error", err)
 		} else {
-			defer func() { _ = heard.Unsubscribe() }() // closing the connection also ends it
+			defer func() { _ = sub.Unsubscribe() }() // closing the connection also ends it
 		}
 		r := relay{outbox: outbox, js: js, streams: streams, lease: batch.Lease{Holder: o.Holder, TTL: relayLease},
-			poll: backoff{first: max(o.Poll/pollShare, time.Millisecond), most: o.Poll}, full: map[string]fullSubject{}, shares: newShares()}
+			poll: backoff{first: max(o.Poll/pollShare, time.Millisecond), max: o.Poll}, full: map[string]fullSubject{}, shares: newShares()}
 		return r.run(fetch, work, wake)
 	}), nil
 }
 
 func (r *relay) run(fetch, work context.Context, wake <-chan struct{}) error {
-	pause := backoff{first: backoffFirst, most: backoffMost}
+	pause := backoff{first: minBackoff, max: maxBackoff}
 	for fetch.Err() == nil {
 		more, published, err := r.round(work)
 		switch {
@@ -246,7 +246,7 @@ func (r *relay) publish(ctx context.Context, messages []batch.Message) (sent []i
 		}
 	}
 	for subject, why := range refused {
-		r.setAside(ctx, subject, why)
+		r.skipSubject(ctx, subject, why)
 	}
 	return sent, failure
 }
@@ -260,9 +260,9 @@ func subjectFull(err *jetstream.APIError) bool {
 	return err.ErrorCode == storeFailed && err.Description == "maximum messages per subject exceeded"
 }
 
-// setAside skips a subject that JetStream refused, for a pause that grows with each refusal.
-func (r *relay) setAside(ctx context.Context, subject string, why *jetstream.APIError) {
-	pause := min(max(2*r.full[subject].pause, fullFirst), fullMost)
+// skipSubject skips a subject that JetStream refused, for a pause that grows with each refusal.
+func (r *relay) skipSubject(ctx context.Context, subject string, why *jetstream.APIError) {
+	pause := min(max(2*r.full[subject].pause, minFullPause), maxFullPause)
 	switch {
 	case !subjectFull(why):
 		slog.WarnContext(ctx, "jetstream refuses messages; they wait in the outbox; trying again", "subject", subject, "pause", pause, "error", why)

@@ -152,8 +152,8 @@ func (r *Reparser) Parse(ctx context.Context, in wire.ReparsePart) error {
 		group.SetLimit(r.parallel)
 		for _, document := range in.Documents {
 			group.Go(func() error {
-				suspect, err := r.one(working, in.Reparse, document, false)
-				if suspect {
+				postpone, err := r.one(working, in.Reparse, document, false)
+				if postpone {
 					mu.Lock()
 					defer mu.Unlock()
 					suspects = append(suspects, document)
@@ -173,9 +173,9 @@ func (r *Reparser) Parse(ctx context.Context, in wire.ReparsePart) error {
 	})
 }
 
-// one parses one document again. suspect means that a parser or a worker died over it before, and
+// one parses one document again. postpone means that a parser or a worker died over it before, and
 // that it has to be parsed alone.
-func (r *Reparser) one(ctx context.Context, in wire.Reparse, document uuid.UUID, alone bool) (suspect bool, err error) {
+func (r *Reparser) one(ctx context.Context, in wire.Reparse, document uuid.UUID, alone bool) (postpone bool, err error) {
 	for {
 		doc, found, err := r.runs.BeginReparse(ctx, in, document)
 		if err != nil || !found {
@@ -278,7 +278,7 @@ func (r *Reparser) again(ctx context.Context, in wire.Reparse, doc batch.Reparse
 
 // parsedSections cuts blocks into sections as ingestion does.
 func parsedSections(parsed schema.Parsed) (sections []schema.Section, reason *schema.Reason) {
-	defer caught(&reason)
+	defer recoverFailure(&reason)
 	if sections = text.Sections(parsed, text.SectionTokens); len(sections) == 0 {
 		return nil, &schema.Reason{Code: schema.ReasonEmpty, Message: "there is no text in it"}
 	}

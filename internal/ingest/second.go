@@ -32,12 +32,12 @@ type Unencoded interface {
 }
 
 const (
-	// laterPassages is the number of passages that are encoded before they are written.
-	laterPassages = 256
-	// laterTime is how long the encoding of some versions may take, and laterEach how much longer
-	// for each of their passages. They are bounded because curation has other steps.
-	laterTime = 10 * time.Minute
-	laterEach = time.Second
+	// secondPassages is the number of passages that are encoded before they are written.
+	secondPassages = 256
+	// secondTimeout is how long the encoding of some versions may take, and secondTimePerUnit how
+	// much longer for each of their passages. They are bounded because curation has other steps.
+	secondTimeout     = 10 * time.Minute
+	secondTimePerUnit = time.Second
 	// secondTime is how long the second encoder may take to answer whether it is available.
 	secondTime = time.Second
 )
@@ -51,11 +51,11 @@ type SecondEncoder struct {
 // NewSecondEncoder returns one that uses models, the client of the second encoder's servers.
 func NewSecondEncoder(s Unencoded, models Models) *SecondEncoder { return &SecondEncoder{s, models} }
 
-// there reports whether a server of the second encoder answers.
-func (e *SecondEncoder) there(ctx context.Context) (bool, error) {
-	asking, cancel := context.WithTimeout(ctx, secondTime)
+// available reports whether a server of the second encoder answers.
+func (e *SecondEncoder) available(ctx context.Context) (bool, error) {
+	checkCtx, cancel := context.WithTimeout(ctx, secondTime)
 	defer cancel()
-	_, err := e.models.Info(asking)
+	_, err := e.models.Info(checkCtx)
 	if err == nil || ctx.Err() != nil {
 		return err == nil, ctx.Err()
 	}
@@ -68,8 +68,8 @@ func (e *SecondEncoder) there(ctx context.Context) (bool, error) {
 // Begin starts a rebuild of a collection with the second encoder, if a server of it answers and no
 // such rebuild is under way.
 func (e *SecondEncoder) Begin(ctx context.Context) error {
-	there, err := e.there(ctx)
-	if err != nil || !there {
+	available, err := e.available(ctx)
+	if err != nil || !available {
 		return err
 	}
 	tenant, collection, began, err := e.store.BeginSecond(ctx)
@@ -86,11 +86,11 @@ func (e *SecondEncoder) Begin(ctx context.Context) error {
 // returns how many, and whether there are more. If no server answers, or none can encode them, it
 // returns 0 and false: the versions stay marked, and curation comes back to them.
 func (e *SecondEncoder) Encode(ctx context.Context, tenant, collection uuid.UUID) (done int, more bool, err error) {
-	generation, docs, err := e.store.Unencoded(ctx, tenant, collection, laterPassages)
+	generation, docs, err := e.store.Unencoded(ctx, tenant, collection, secondPassages)
 	if err != nil || len(docs) == 0 {
 		return 0, false, err
 	}
-	if there, err := e.there(ctx); err != nil || !there {
+	if available, err := e.available(ctx); err != nil || !available {
 		return 0, false, err
 	}
 	encoded, err := e.encode(wire.ForTenant(ctx, tenant), docs)
@@ -127,7 +127,7 @@ func (e *SecondEncoder) encode(ctx context.Context, stored []batch.Written) ([]b
 			}
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, laterTime+time.Duration(len(inputs))*laterEach)
+	ctx, cancel := context.WithTimeout(ctx, secondTimeout+time.Duration(len(inputs))*secondTimePerUnit)
 	defer cancel()
 	vectors, links, space, err := encodeAndLink(ctx, e.models, inputs, counts, "second")
 	if err != nil {

@@ -22,7 +22,7 @@ type draft struct {
 	text      batch.Text
 	sentences [][]text.Range            // by section
 	first     int                       // index of its first run among those of its segmentation
-	made      *wire.SegmentEncodeResult // from one request to the model server; nil if it is segmented and encoded step by step
+	result    *wire.SegmentEncodeResult // from one request to the model server; nil if it is segmented and encoded step by step
 }
 
 // segment cuts versions into sections and passages, each by its collection's recipe. Versions that
@@ -48,12 +48,12 @@ func (a *Activities) segment(ctx context.Context, w work, parsed map[uuid.UUID]s
 		}
 	}
 	done()
-	for _, asked := range order {
-		all := bySegmentation[asked]
-		if err := a.makeAtOnce(ctx, all, asked); err != nil {
+	for _, segmentation := range order {
+		all := bySegmentation[segmentation]
+		if err := a.encodeTogether(ctx, all, segmentation); err != nil {
 			return nil, nil, err
 		}
-		out, err := a.segmentRest(ctx, all, asked)
+		out, err := a.segmentRest(ctx, all, segmentation)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -69,8 +69,8 @@ func (a *Activities) segment(ctx context.Context, w work, parsed map[uuid.UUID]s
 
 // segmentRest cuts the drafts that were not made in one request. Drafts that fail are in outcomes,
 // and lose their sections.
-func (a *Activities) segmentRest(ctx context.Context, all []*draft, asked schema.Segmentation) (outcomes []wire.Outcome, err error) {
-	drafts := slices.DeleteFunc(slices.Clone(all), func(d *draft) bool { return d.made != nil })
+func (a *Activities) segmentRest(ctx context.Context, all []*draft, segmentation schema.Segmentation) (outcomes []wire.Outcome, err error) {
+	drafts := slices.DeleteFunc(slices.Clone(all), func(d *draft) bool { return d.result != nil })
 	if len(drafts) == 0 {
 		return nil, nil
 	}
@@ -79,7 +79,7 @@ func (a *Activities) segmentRest(ctx context.Context, all []*draft, asked schema
 		runs = d.runs(runs)
 	}
 	stop := timed(ctx, "index", "model")
-	scores, by, err := scoresOf(ctx, a.models, runs, asked)
+	scores, by, err := scoresOf(ctx, a.models, runs, segmentation)
 	stop()
 	if err != nil {
 		return nil, fmt.Errorf("score %d runs of sentences: %w", len(runs), err)
@@ -118,7 +118,7 @@ func (a *Activities) parsed(ctx context.Context, w work) (map[uuid.UUID]schema.P
 // sections cuts a parsed version into sections and, by g, into the units that passages are made of.
 // If cutting panics, only this document fails.
 func sections(item wire.Attempt, parsed schema.Parsed, g schema.Segmentation) (d *draft, reason *schema.Reason) {
-	defer caught(&reason)
+	defer recoverFailure(&reason)
 	d = &draft{item: item, text: batch.Text{
 		MediaType: parsed.MediaType, Title: parsed.Title, Pages: parsed.Pages, Warnings: parsed.Warnings,
 	}}
@@ -149,7 +149,7 @@ func (d *draft) runs(before [][]string) [][]string {
 
 // cut cuts the sections into passages.
 func (d *draft) cut(scores [][]float64, g schema.Segmentation) (reason *schema.Reason) {
-	defer caught(&reason)
+	defer recoverFailure(&reason)
 	for i := range d.text.Sections {
 		sec := &d.text.Sections[i]
 		passages, err := text.Passages(sec.Text, d.sentences[i], scores[i], g)
@@ -164,8 +164,8 @@ func (d *draft) cut(scores [][]float64, g schema.Segmentation) (reason *schema.R
 	return nil
 }
 
-// caught turns a panic over one document into the failure of that document.
-func caught(reason **schema.Reason) {
+// recoverFailure turns a panic over one document into the failure of that document.
+func recoverFailure(reason **schema.Reason) {
 	if p := recover(); p != nil {
 		*reason = &schema.Reason{Code: schema.ReasonCrashed, Message: fmt.Sprintf("cutting it into passages failed: %v", p)}
 	}

@@ -23,9 +23,9 @@ import (
 // MaxTerm is the most bytes of a term.
 const MaxTerm = 1 << 10
 
-// longestWord is how many characters of a word its term is made from. Longer words are not of any
+// maxWord is how many characters of a word its term is made from. Longer words are not of any
 // language, and the rest of them adds little.
-const longestWord = 64
+const maxWord = 64
 
 // Analyzer makes terms from text in one language. It is safe for concurrent use.
 type Analyzer struct {
@@ -212,7 +212,7 @@ func joins(mark, class byte) bool {
 
 func (w *termWriter) asciiWord(word string) {
 	var lower loweredWord
-	lower.length = min(len(word), longestWord)
+	lower.length = min(len(word), maxWord)
 	for i := range lower.length {
 		lower.bytes[i] = asciiLower[word[i]%utf8.RuneSelf]
 	}
@@ -262,14 +262,14 @@ func (w *termWriter) unicode(chunk string) {
 	pair.end(w)
 }
 
-// clip cuts a word after longestWord characters.
+// clip cuts a word after maxWord characters.
 func clip(word string) string {
-	if len(word) <= longestWord {
+	if len(word) <= maxWord {
 		return word
 	}
 	n := 0
 	for i := range word {
-		if n == longestWord {
+		if n == maxWord {
 			return word[:i]
 		}
 		n++

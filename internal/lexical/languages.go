@@ -40,9 +40,9 @@ type rules struct {
 	stem func(*snowballstem.Env) bool // nil: none
 	stop func(word string) bool       // nil: none
 	// plainAccents says that a word is the same with and without accents.
-	plainAccents bool
-	elides       bool                // an article may stand before a word, with an apostrophe
-	lower        unicode.SpecialCase // nil: the usual mapping
+	plainAccents   bool
+	elidesArticles bool                // an article may stand before a word, with an apostrophe
+	lower          unicode.SpecialCase // nil: the usual mapping
 }
 
 var languages = map[string]rules{
@@ -52,10 +52,10 @@ var languages = map[string]rules{
 	"en": {stem: english.Stem, stop: englishwords.IsStopWord, plainAccents: true},
 	"es": {stem: spanish.Stem, stop: spanishwords.IsStopWord},
 	"fi": {stem: finnish.Stem},
-	"fr": {stem: french.Stem, stop: frenchwords.IsStopWord, elides: true},
+	"fr": {stem: french.Stem, stop: frenchwords.IsStopWord, elidesArticles: true},
 	"ga": {stem: irish.Stem},
 	"hu": {stem: hungarian.Stem, stop: hungarianwords.IsStopWord},
-	"it": {stem: italian.Stem, elides: true},
+	"it": {stem: italian.Stem, elidesArticles: true},
 	"nb": {stem: norwegian.Stem, stop: norwegianwords.IsStopWord},
 	"nl": {stem: dutch.Stem},
 	"nn": {stem: norwegian.Stem, stop: norwegianwords.IsStopWord},
@@ -68,9 +68,9 @@ var languages = map[string]rules{
 	"tr": {stem: turkish.Stem},
 }
 
-// longestArticle is the length of the longest elided articles, French "jusqu" and Italian "quell";
+// maxArticle is the length of the longest elided articles, French "jusqu" and Italian "quell";
 // "aujourd'hui" is a word.
-const longestArticle = 6
+const maxArticle = 6
 
 // fold lowers the case of a word that is not only ASCII, and removes the distinctions between
 // characters that the language does not make.
@@ -94,7 +94,7 @@ func (r rules) fold(word string) string {
 
 // term returns the term of a word in lower case; empty for a stop word.
 func (r rules) term(word string) string {
-	if article, rest, elided := strings.Cut(word, "'"); elided && r.elides && len(article) <= longestArticle && rest != "" {
+	if article, rest, elided := strings.Cut(word, "'"); elided && r.elidesArticles && len(article) <= maxArticle && rest != "" {
 		word = rest
 	}
 	if r.stop != nil && r.stop(word) {

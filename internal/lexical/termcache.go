@@ -31,7 +31,7 @@ type wordKey struct {
 
 // loweredWord is a word in lower case, padded with zeros.
 type loweredWord struct {
-	bytes  [longestWord]byte
+	bytes  [maxWord]byte
 	length int
 }
 

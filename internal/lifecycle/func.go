@@ -27,9 +27,9 @@ type Func struct {
 	name  string
 	start func(ctx context.Context) (Run, error)
 
-	// turn serialises Start and Stop; mu guards the fields below it, for the short time of reading
+	// sem serialises Start and Stop; mu guards the fields below it, for the short time of reading
 	// them.
-	turn chan struct{}
+	sem chan struct{}
 
 	mu   sync.Mutex
 	run  *Run
@@ -42,7 +42,7 @@ type Func struct {
 func NewFunc(name string, start func(ctx context.Context) (Run, error)) *Func {
 	closed := make(chan struct{})
 	close(closed)
-	return &Func{name: name, start: start, turn: make(chan struct{}, 1), done: closed}
+	return &Func{name: name, start: start, sem: make(chan struct{}, 1), done: closed}
 }
 
 // NewResource returns a Service for something that is opened and closed but runs nothing, such as a
@@ -71,8 +71,8 @@ func (f *Func) String() string { return f.name }
 // Start implements Service.
 func (f *Func) Start(ctx context.Context) error {
 	select {
-	case f.turn <- struct{}{}:
-		defer func() { <-f.turn }()
+	case f.sem <- struct{}{}:
+		defer func() { <-f.sem }()
 	case <-ctx.Done():
 		return fmt.Errorf("starting %s: %w", f.name, context.Cause(ctx))
 	}
@@ -99,8 +99,8 @@ func (f *Func) Start(ctx context.Context) error {
 func (f *Func) Stop(ctx context.Context) error {
 	// This wait is not bounded by ctx: the call that holds the turn is bounded itself, and Stop
 	// must not return before the service has ended.
-	f.turn <- struct{}{}
-	defer func() { <-f.turn }()
+	f.sem <- struct{}{}
+	defer func() { <-f.sem }()
 
 	run := f.current()
 	if run == nil {

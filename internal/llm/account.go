@@ -35,8 +35,8 @@ type AccountSums struct{ Calls, Cached, Input, Output, Nanos int64 }
 
 func (s AccountSums) tokens() int64 { return s.Input + s.Output }
 
-// retryIn is how soon to try again when calls in progress reach a limit.
-const retryIn = 100 * time.Millisecond
+// retryDelay is how soon to try again when calls in progress reach a limit.
+const retryDelay = 100 * time.Millisecond
 
 // Admit returns an error if the reservation r may not be made, and how soon it may succeed. The
 // results are those of Accounts.Reserve.
@@ -61,7 +61,7 @@ func (a Account) hold() (again time.Duration, err error) {
 	if n := a.Limits.AtOnce; n != nil && a.Open >= *n {
 		err = limitReached(schema.CodeOverloaded, "the tenant's limit of %d language model calls at once is reached: try again when one has ended", *n)
 		if *n > 0 {
-			again = retryIn
+			again = retryDelay
 		}
 		return again, err
 	}
@@ -103,7 +103,7 @@ func (a Account) fit(r Reservation) (again time.Duration, err error) {
 		if b.used+b.more > *b.limit {
 			return 0, err
 		}
-		again = retryIn
+		again = retryDelay
 	}
 	return again, err
 }
@@ -167,7 +167,7 @@ func LimitsOf(l schema.LLMLimits) (AccountLimits, error) {
 		n := NanosOf(*dollars)
 		nanos[field] = &n
 	}
-	for field, n := range map[string]*int64{"tokens_per_day": l.TokensPerDay, "tokens_per_month": l.TokensPerMonth, "calls_per_minute": wide(l.CallsPerMinute), "calls_at_once": wide(l.CallsAtOnce)} {
+	for field, n := range map[string]*int64{"tokens_per_day": l.TokensPerDay, "tokens_per_month": l.TokensPerMonth, "calls_per_minute": toInt64(l.CallsPerMinute), "calls_at_once": toInt64(l.CallsAtOnce)} {
 		if n != nil && *n < 0 {
 			return AccountLimits{}, schema.Invalid(field, "%d is negative", *n)
 		}
@@ -176,7 +176,7 @@ func LimitsOf(l schema.LLMLimits) (AccountLimits, error) {
 		MonthNanos: nanos["dollars_per_month"], PerMinute: l.CallsPerMinute, AtOnce: l.CallsAtOnce}, nil
 }
 
-func wide(n *int) *int64 {
+func toInt64(n *int) *int64 {
 	if n == nil {
 		return nil
 	}

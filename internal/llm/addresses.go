@@ -51,7 +51,7 @@ const LinkRemoved = "[link removed]"
 func withoutAddresses(s string, known []string) string {
 	s = addresses.ReplaceAllStringFunc(s, func(address string) string {
 		body := strings.TrimRight(address, ends)
-		if slices.ContainsFunc(known, func(k string) bool { return stands(k, body) }) {
+		if slices.ContainsFunc(known, func(k string) bool { return containsAddress(k, body) }) {
 			return address
 		}
 		return LinkRemoved + address[len(body):]
@@ -61,7 +61,7 @@ func withoutAddresses(s string, known []string) string {
 	for _, m := range hosts.FindAllStringSubmatchIndex(s, -1) {
 		start, end := m[0], m[1]
 		before, host, after := group(s, m, 1), group(s, m, 2), group(s, m, 3)
-		if !leadsOut(before, host, after) {
+		if !isLinkable(before, host, after) {
 			continue
 		}
 		body := strings.TrimRight(s[start:end], ends)
@@ -83,21 +83,21 @@ func group(s string, m []int, i int) string {
 	return s[m[2*i]:m[2*i+1]]
 }
 
-// addressed reports whether the target of a link is an address.
-func addressed(target string) bool {
+// isAddress reports whether the target of a link is an address.
+func isAddress(target string) bool {
 	if addresses.MatchString(target) {
 		return true
 	}
 	m := hosts.FindStringSubmatch(target)
-	return m != nil && leadsOut(m[1], m[2], m[3])
+	return m != nil && isLinkable(m[1], m[2], m[3])
 }
 
 // fileEndings are top-level domains that are better known as endings of file names.
 var fileEndings = []string{"cc", "md", "mov", "pl", "ps", "py", "rs", "sh", "zip"}
 
-// leadsOut reports whether a name with points is a host that a client could make a link of. before
-// is the user of a mail address; after is port, path and query.
-func leadsOut(before, host, after string) bool {
+// isLinkable reports whether a name with points is a host that a client could make a link of.
+// before is the user of a mail address; after is port, path and query.
+func isLinkable(before, host, after string) bool {
 	wide := strings.ContainsAny(host, "\u3002\uff0e\uff61")
 	host = points.ReplaceAllString(host, ".")
 	if quad.MatchString(host) { // without more it may be a version or a section number
@@ -112,14 +112,14 @@ func leadsOut(before, host, after string) bool {
 	if _, listed := publicsuffix.PublicSuffix("host." + top); !listed {
 		return false
 	}
-	if before != "" || after != "" || len(labels) > 2 && !abbreviated(labels[:len(labels)-1]) {
+	if before != "" || after != "" || len(labels) > 2 && !isAbbreviation(labels[:len(labels)-1]) {
 		return true
 	}
 	return !sentences(labels[len(labels)-2], last) && !slices.Contains(fileEndings, top)
 }
 
-// abbreviated reports whether all labels are single letters, as in "e.g." and "p.m.".
-func abbreviated(labels []string) bool {
+// isAbbreviation reports whether all labels are single letters, as in "e.g." and "p.m.".
+func isAbbreviation(labels []string) bool {
 	for _, l := range labels {
 		if utf8.RuneCountInString(l) > 1 {
 			return false
@@ -139,10 +139,10 @@ func sentences(first, second string) bool {
 	return unicode.IsLower(r) || unicode.IsDigit(r) || utf8.RuneCountInString(first) == 1
 }
 
-// stands reports whether an address occurs in a passage as a whole. An occurrence at the beginning
-// of a longer address does not count.
-func stands(passage, address string) bool {
-	return standsBefore(passage, address, "/-_%=&#?@+~")
+// containsAddress reports whether an address occurs in a passage as a whole. An occurrence at the
+// beginning of a longer address does not count.
+func containsAddress(passage, address string) bool {
+	return containsWhole(passage, address, "/-_%=&#?@+~")
 }
 
 // isWholeHost reports whether a host occurs in a passage and is not a part of another name. With
@@ -150,14 +150,14 @@ func stands(passage, address string) bool {
 // passage.
 func isWholeHost(passage, host string, alone bool) bool {
 	if alone {
-		return standsBefore(passage, host, "-_@")
+		return containsWhole(passage, host, "-_@")
 	}
-	return stands(passage, host)
+	return containsAddress(passage, host)
 }
 
-// standsBefore reports whether s occurs in a passage as a whole: not in the middle of a word, and
+// containsWhole reports whether s occurs in a passage as a whole: not in the middle of a word, and
 // not followed by a letter, a digit or a character of more.
-func standsBefore(passage, s, more string) bool {
+func containsWhole(passage, s, more string) bool {
 	for at := 0; ; {
 		i := strings.Index(passage[at:], s)
 		if i < 0 {
@@ -165,12 +165,12 @@ func standsBefore(passage, s, more string) bool {
 		}
 		before, _ := utf8.DecodeLastRuneInString(passage[:at+i])
 		first, _ := utf8.DecodeRuneInString(s)
-		whole := at+i == 0 || !continues(first) || !continues(before)
+		whole := at+i == 0 || !isLabelChar(first) || !isLabelChar(before)
 		at += i + len(s)
 		next, n := utf8.DecodeRuneInString(passage[at:])
 		if next == '.' || next == '?' { // part of a longer address, or the end of the sentence
 			next, _ = utf8.DecodeRuneInString(passage[at+n:])
-			if at+n == len(passage) || !continues(next) {
+			if at+n == len(passage) || !isLabelChar(next) {
 				next = ' '
 			}
 		}
@@ -180,7 +180,7 @@ func standsBefore(passage, s, more string) bool {
 	}
 }
 
-// continues reports whether a character may be part of a host's label.
-func continues(r rune) bool {
+// isLabelChar reports whether a character may be part of a host's label.
+func isLabelChar(r rune) bool {
 	return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '-' || r == '_'
 }

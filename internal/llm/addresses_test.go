@@ -8,11 +8,11 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// said returns the text of the gateway's reply when a model answers text from passages.
-func said(t *testing.T, text string, r wire.LLMRequest) string {
+// textOf returns the text of the gateway's reply when a model answers text from passages.
+func textOf(t *testing.T, text string, r wire.LLMRequest) string {
 	t.Helper()
 	c := llm.Completion{Text: text, Quotes: []wire.Quote{{End: 9}}}
-	reply := gateway(t, llm.Options{Providers: []llm.Provider{liar{Completion: c}}}).Complete(t.Context(), r)
+	reply := gateway(t, llm.Options{Providers: []llm.Provider{fixedProvider{Completion: c}}}).Complete(t.Context(), r)
 	if reply.Error != nil {
 		t.Fatalf("%q: %v", text, reply.Error)
 	}
@@ -36,7 +36,7 @@ func TestAnswersHaveNoBareHostsOfTheirOwn(t *testing.T) {
 		for _, around := range []string{"See %s now.", "See %s.", "(%s)", "See “%s”, please.", "**%s**", "See\n%s\nnow.", "- %s"} {
 			text := strings.Replace(around, "%s", address, 1)
 			want := strings.Replace(around, "%s", llm.LinkRemoved, 1)
-			got := said(t, text, request(hostsKnown))
+			got := textOf(t, text, request(hostsKnown))
 			// The remainder of an address is not an address.
 			if got = strings.Replace(got, llm.LinkRemoved+"/", llm.LinkRemoved, 1); got != want {
 				t.Errorf("%q became %q, want %q", text, got, want)
@@ -52,7 +52,7 @@ func TestAnswersHaveNoBareHostsOfTheirOwn(t *testing.T) {
 		"See [the guide](guide.md) there.":               "See the guide (guide.md) there.",
 		"See [the forms](docs.acme.com) there.":          "See the forms (docs.acme.com) there.",
 	} {
-		if got := said(t, text, request(hostsKnown)); got != want && strings.ReplaceAll(want, " (guide.md)", "") != got {
+		if got := textOf(t, text, request(hostsKnown)); got != want && strings.ReplaceAll(want, " (guide.md)", "") != got {
 			t.Errorf("%q became %q, want %q", text, got, want)
 		}
 	}
@@ -68,14 +68,14 @@ func TestOrdinaryTextWithPointsStays(t *testing.T) {
 		"The file .gitignore, ~/.ssh and ../a are there.", "and/or, 24/7, w/o, TCP/IP", "A sentence. Another: one; two.", "Mr.Smith met Mrs.Jones.", "Σ.Α. και ό.τι", "The ratio is 1:2.5, at 12.30:45.",
 		"a.b.c of x.y", "The 1.2.3.4", "He said \"no.\" It ended.", "C.I.A. and F.B.I. files", "Punkt.Danach geht es weiter.", "Rs.500 No.5 p.12 pp.3-4 fig.2 Art.5",
 	} {
-		if got := said(t, text, request(hostsKnown)); got != strings.TrimSpace(text) {
+		if got := textOf(t, text, request(hostsKnown)); got != strings.TrimSpace(text) {
 			t.Errorf("%q became %q", text, got)
 		}
 	}
 	// An answer may repeat the asker's own addresses.
 	r := request(works)
 	r.Question = "Who runs evil.com and https://other.com/x?"
-	if text := "Nobody runs evil.com, nor https://other.com/x."; said(t, text, r) != text {
-		t.Errorf("of the asker's own words: %q", said(t, text, r))
+	if text := "Nobody runs evil.com, nor https://other.com/x."; textOf(t, text, r) != text {
+		t.Errorf("of the asker's own words: %q", textOf(t, text, r))
 	}
 }

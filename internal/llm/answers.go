@@ -41,7 +41,7 @@ func (n *numbers) UnmarshalJSON(data []byte) error {
 // that names a passage by its title, is accepted if it has a quote.
 func readAnswer(content string, r wire.LLMRequest, out *Completion) bool {
 	type answered struct {
-		Answer    *words          `json:"answer"`
+		Answer    *flexibleText   `json:"answer"`
 		Choice    json.RawMessage `json:"choice"`
 		Citations []claim         `json:"citations"`
 	}
@@ -64,7 +64,7 @@ func readAnswer(content string, r wire.LLMRequest, out *Completion) bool {
 	}
 	out.Text, out.Choice, out.Quotes = body, choice, nil
 	claimed := make([]numbers, 0, len(reply.Citations))
-	odd := !reply.Answer.quoted
+	unquoted := !reply.Answer.quoted
 	for _, c := range reply.Citations {
 		passage := 0
 		switch {
@@ -72,17 +72,17 @@ func readAnswer(content string, r wire.LLMRequest, out *Completion) bool {
 		case len(*c.Passage) == 1:
 			passage = (*c.Passage)[0]
 		default:
-			odd = true // a title, perhaps
+			unquoted = true // a title, perhaps
 		}
 		if q, ok := anchor(r.Passages, passage-1, c.Quote); ok {
 			out.Quotes = append(out.Quotes, q)
 			claimed = append(claimed, c.Sentence)
 		}
 	}
-	if odd && len(out.Quotes) == 0 {
+	if unquoted && len(out.Quotes) == 0 {
 		return false
 	}
-	if safe := strings.TrimSpace(harmless(body, knownOf(out.Quotes, r))); safe != body {
+	if safe := strings.TrimSpace(sanitize(body, knownOf(out.Quotes, r))); safe != body {
 		body, out.Text, marks = safe, safe, nil // the marks' offsets are of the old text
 	}
 	out.Sentences = claims(body, out.Quotes, claimed, marks, len(r.Choices) > 0)
@@ -104,7 +104,7 @@ func claims(body string, quotes []wire.Quote, claimed []numbers, marks []mark, w
 		}
 		return []wire.ReplySentence{only}
 	}
-	said := false
+	hasMark := false
 	out := make([]wire.ReplySentence, len(ranges))
 	for i, r := range ranges {
 		out[i] = wire.ReplySentence{Start: r.Start, End: r.End}
@@ -115,11 +115,11 @@ func claims(body string, quotes []wire.Quote, claimed []numbers, marks []mark, w
 			})
 			if marked || slices.Contains(claimed[j], i+1) {
 				out[i].Quotes = append(out[i].Quotes, j)
-				said = true
+				hasMark = true
 			}
 		}
 	}
-	if !said {
+	if !hasMark {
 		return nil
 	}
 	return out
@@ -128,23 +128,23 @@ func claims(body string, quotes []wire.Quote, claimed []numbers, marks []mark, w
 // parseChoice returns the choice that a model names by its letter, number or text, counted from 1.
 // No choice, "" or null, is 0.
 func parseChoice(data json.RawMessage, choices []string) (choice int, ok bool) {
-	said := strings.TrimSpace(strings.Trim(strings.TrimSpace(string(data)), `"`))
+	value := strings.TrimSpace(strings.Trim(strings.TrimSpace(string(data)), `"`))
 	var unquoted string
 	if json.Unmarshal(data, &unquoted) == nil {
-		said = strings.TrimSpace(unquoted)
+		value = strings.TrimSpace(unquoted)
 	}
-	if said == "" || said == "null" {
+	if value == "" || value == "null" {
 		return 0, true
 	}
-	if i, err := strconv.Atoi(said); err == nil {
+	if i, err := strconv.Atoi(value); err == nil {
 		return i, i >= 1 && i <= len(choices)
 	}
 	for i, c := range choices {
-		if strings.EqualFold(strings.Join(strings.Fields(said), " "), strings.Join(strings.Fields(c), " ")) {
+		if strings.EqualFold(strings.Join(strings.Fields(value), " "), strings.Join(strings.Fields(c), " ")) {
 			return i + 1, true
 		}
 	}
-	head := strings.TrimLeft(said, "([")
+	head := strings.TrimLeft(value, "([")
 	if head == "" || len(head) > 1 && !strings.ContainsRune(").:] ", rune(head[1])) {
 		return 0, false
 	}
@@ -162,7 +162,7 @@ func checkAnswer(r wire.LLMRequest, c Completion, reply *wire.LLMReply) {
 	if c.Choice >= 1 && c.Choice <= len(r.Choices) {
 		reply.Choice = c.Choice
 	}
-	reply.Text = strings.TrimSpace(harmless(reply.Text, knownOf(reply.Quotes, r)))
+	reply.Text = strings.TrimSpace(sanitize(reply.Text, knownOf(reply.Quotes, r)))
 	reply.Supported = reply.Text != "" && len(reply.Quotes) > 0
 	if !reply.Supported {
 		reply.Text, reply.Quotes = schema.NoAnswer, nil

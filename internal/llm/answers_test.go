@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// say returns the gateway's reply when a model replies with these turns.
-func say(t *testing.T, r wire.LLMRequest, contents ...string) wire.LLMReply {
+// replyTo returns the gateway's reply when a model replies with these turns.
+func replyTo(t *testing.T, r wire.LLMRequest, contents ...string) wire.LLMReply {
 	t.Helper()
 	var turns []turn
 	for _, c := range contents {
@@ -49,7 +49,7 @@ func TestModelsSayWhichSentenceAQuoteProves(t *testing.T) {
 		{"an invention proves nothing", `{"answer":"Leave is 25 days. Dogs are welcome.","citations":[{"sentence":2,"passage":1,"quote":"Dogs are welcome in every building we own."},{"sentence":1,"passage":1,"quote":"Annual leave is 25 days."}]}`,
 			"Leave is 25 days. Dogs are welcome.", "[0 18 [0]] [18 35 []]"},
 	} {
-		reply := say(t, request(leave), c.content)
+		reply := replyTo(t, request(leave), c.content)
 		var got []string
 		for _, s := range reply.Sentences {
 			got = append(got, fmt.Sprint([]any{s.Start, s.End, s.Quotes}))
@@ -63,17 +63,17 @@ func TestModelsSayWhichSentenceAQuoteProves(t *testing.T) {
 func TestModelsChoose(t *testing.T) {
 	choices := []string{"Two days", "Five days", "B vitamins"}
 	const proof = `"citations":[{"passage":1,"quote":"You may carry over up to five days of unused leave into the next year."}]}`
-	for said, want := range map[string]int{`"B"`: 2, `"b)"`: 2, `"(B) Five days"`: 2, `"Five days"`: 2, `"five  DAYS"`: 2, `2`: 2, `"2"`: 2, `"C. B vitamins"`: 3, `"B vitamins"`: 3, `"A"`: 1} {
+	for choice, want := range map[string]int{`"B"`: 2, `"b)"`: 2, `"(B) Five days"`: 2, `"Five days"`: 2, `"five  DAYS"`: 2, `2`: 2, `"2"`: 2, `"C. B vitamins"`: 3, `"B vitamins"`: 3, `"A"`: 1} {
 		r := request(leave)
 		r.Choices = choices
-		reply := say(t, r, `{"answer":"whatever I say [1]","choice":`+said+`,`+proof)
+		reply := replyTo(t, r, `{"answer":"whatever I say [1]","choice":`+choice+`,`+proof)
 		if reply.Error != nil || reply.Choice != want || !reply.Supported || reply.Text != choices[want-1] || len(reply.Sentences) != 1 || len(reply.Sentences[0].Quotes) != 1 {
-			t.Errorf("%s: got %+v", said, reply)
+			t.Errorf("%s: got %+v", choice, reply)
 		}
 	}
 	r := request(leave)
 	r.Choices = choices
-	if reply := say(t, r, `{"answer":"","choice":"","citations":[]}`); reply.Choice != 0 || reply.Supported || reply.Text != schema.NoAnswer {
+	if reply := replyTo(t, r, `{"answer":"","choice":"","citations":[]}`); reply.Choice != 0 || reply.Supported || reply.Text != schema.NoAnswer {
 		t.Errorf("no choice gave %+v", reply)
 	}
 	s := newScriptedOpenAI(t, turn{content: `{"answer":"x","choice":"D",` + proof}, turn{content: `{"answer":"x","choice":"Perhaps",` + proof}, turn{content: `{"answer":"x","choice":"B",` + proof})
@@ -83,12 +83,12 @@ func TestModelsChoose(t *testing.T) {
 	if len(asked) != 2 || !strings.Contains(asked[0].Messages[1].Content, "A. Two days\nB. Five days\nC. B vitamins\n") || !strings.Contains(asked[0].Messages[0].Content, `"choice"`) {
 		t.Errorf("asked %d times: %+v", len(asked), asked[0].Messages)
 	}
-	if reply := say(t, r, `{"answer":"x","choice":"Z",`+proof, `{"answer":"x","choice":"B",`+proof); reply.Choice != 2 {
+	if reply := replyTo(t, r, `{"answer":"x","choice":"Z",`+proof, `{"answer":"x","choice":"B",`+proof); reply.Choice != 2 {
 		t.Errorf("a repaired choice gave %+v", reply)
 	}
 	for _, bad := range [][]string{{"one"}, make([]string, 27), {"a", " "}} {
 		r.Choices = bad
-		if reply := say(t, r, `{}`); reply.Error == nil || reply.Error.Field != "choices" {
+		if reply := replyTo(t, r, `{}`); reply.Error == nil || reply.Error.Field != "choices" {
 			t.Errorf("%q: got %+v", bad, reply.Error)
 		}
 	}

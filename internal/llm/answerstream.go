@@ -16,17 +16,17 @@ import (
 // answerStream passes on the answer's text from a model's replies. A new reply voids what was
 // passed on before.
 type answerStream struct {
-	say     func(wire.LLMDelta)
-	thinks  reasoning
-	reader  memberReader
-	raw     strings.Builder // of the reply
-	started bool            // something was passed on
-	again   bool            // what was passed on is void
+	onDelta   func(wire.LLMDelta)
+	reasoning reasoning
+	reader    memberReader
+	raw       strings.Builder // of the reply
+	started   bool            // something was passed on
+	again     bool            // what was passed on is void
 }
 
 // begin starts a new reply.
 func (v *answerStream) begin() {
-	v.thinks, v.reader = reasoning{}, memberReader{name: "answer"}
+	v.reasoning, v.reader = reasoning{}, memberReader{name: "answer"}
 	v.raw.Reset()
 	v.again = v.started
 }
@@ -34,14 +34,14 @@ func (v *answerStream) begin() {
 // add takes the next piece of a reply.
 func (v *answerStream) add(piece string) {
 	v.raw.WriteString(piece)
-	said := text.Clean(v.reader.read(v.thinks.skip(piece)))
+	delta := text.Clean(v.reader.read(v.reasoning.skip(piece)))
 	if !v.started || v.again {
-		said = strings.TrimLeft(said, " \t\r\n")
+		delta = strings.TrimLeft(delta, " \t\r\n")
 	}
-	if said == "" {
+	if delta == "" {
 		return
 	}
-	v.say(wire.LLMDelta{Envelope: wire.Header(), Text: said, Restart: v.again})
+	v.onDelta(wire.LLMDelta{Envelope: wire.Header(), Text: delta, Restart: v.again})
 	v.started, v.again = true, false
 }
 

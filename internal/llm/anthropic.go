@@ -44,11 +44,11 @@ const (
 
 // Anthropic is the provider "anthropic".
 type Anthropic struct {
-	dialogue
-	url, key  string
-	client    *http.Client
-	transport *http.Transport
-	warm      atomic.Bool // the model rejects a temperature
+	chatProvider
+	url, key      string
+	client        *http.Client
+	transport     *http.Transport
+	noTemperature atomic.Bool // the model rejects a temperature
 }
 
 var _ Streamer = (*Anthropic)(nil)
@@ -70,10 +70,10 @@ func NewAnthropic(o AnthropicOptions) (*Anthropic, error) {
 		return nil, schema.Invalid(at.keySetting, "is missing: %s needs a key", at.address)
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	p := &Anthropic{dialogue: dialogue{endpoint: at, maxTokens: o.MaxTokens, reasoning: o.ReasoningTokens, retry: retryPassing[modelReply](o.Pause)},
+	p := &Anthropic{chatProvider: chatProvider{endpoint: at, maxTokens: o.MaxTokens, reasoning: o.ReasoningTokens, retry: retryTransient[modelReply](o.Pause)},
 		url: strings.TrimSuffix(strings.TrimSuffix(o.BaseURL, "/"), "/v1") + "/v1/messages", key: o.Key,
 		client: &http.Client{Transport: otelhttp.NewTransport(transport)}, transport: transport}
-	p.speaker = p
+	p.api = p
 	return p, nil
 }
 
@@ -112,21 +112,21 @@ type anthropicError struct {
 }
 
 // complete implements completer.
-func (p *Anthropic) complete(ctx context.Context, messages []message, want expected, piece func(string)) (modelReply, error) {
-	warm := p.warm.Load()
-	out, err := p.call(ctx, messages, want.tokens, warm, piece)
+func (p *Anthropic) complete(ctx context.Context, messages []message, want replyBounds, onDelta func(string)) (modelReply, error) {
+	noTemperature := p.noTemperature.Load()
+	out, err := p.call(ctx, messages, want.tokens, noTemperature, onDelta)
 	// Newer models reject a temperature. From then on requests have none.
-	var said *schema.RemoteError
-	if errors.As(err, &said) && said.Code == schema.CodeInternal && strings.Contains(said.Message, "temperature") && !warm {
-		p.warm.Store(true)
-		return p.call(ctx, messages, want.tokens, true, piece)
+	var remote *schema.RemoteError
+	if errors.As(err, &remote) && remote.Code == schema.CodeInternal && strings.Contains(remote.Message, "temperature") && !noTemperature {
+		p.noTemperature.Store(true)
+		return p.call(ctx, messages, want.tokens, true, onDelta)
 	}
 	return out, err
 }
 
-func (p *Anthropic) call(ctx context.Context, messages []message, tokens int, warm bool, piece func(string)) (modelReply, error) {
-	request := anthropicRequest{Model: p.model, MaxTokens: tokens, Stream: piece != nil}
-	if !warm {
+func (p *Anthropic) call(ctx context.Context, messages []message, tokens int, noTemperature bool, onDelta func(string)) (modelReply, error) {
+	request := anthropicRequest{Model: p.model, MaxTokens: tokens, Stream: onDelta != nil}
+	if !noTemperature {
 		request.Temperature = new(float64)
 	}
 	for _, m := range messages {
@@ -160,12 +160,12 @@ func (p *Anthropic) call(ctx context.Context, messages []message, tokens int, wa
 			Error anthropicError `json:"error"`
 		}
 		_ = json.NewDecoder(reply).Decode(&failed) // without a message the status says enough
-		return modelReply{}, p.refused(response.StatusCode, response.Header, failed.Error.Message)
+		return modelReply{}, p.statusError(response.StatusCode, response.Header, failed.Error.Message)
 	}
-	if piece != nil {
-		return p.readEvents(ctx, reply, piece)
+	if onDelta != nil {
+		return p.readEvents(ctx, reply, onDelta)
 	}
-	var made struct {
+	var decoded struct {
 		Content []struct {
 			Type string `json:"type"`
 			Text string `json:"text"`
@@ -173,11 +173,11 @@ func (p *Anthropic) call(ctx context.Context, messages []message, tokens int, wa
 		StopReason string         `json:"stop_reason"`
 		Usage      anthropicUsage `json:"usage"`
 	}
-	if err := json.NewDecoder(reply).Decode(&made); err != nil {
+	if err := json.NewDecoder(reply).Decode(&decoded); err != nil {
 		return modelReply{}, p.explain(ctx, err)
 	}
-	out := modelReply{input: made.Usage.input(), output: made.Usage.Output, cut: made.StopReason == "max_tokens"}
-	for _, c := range made.Content {
+	out := modelReply{input: decoded.Usage.input(), output: decoded.Usage.Output, cut: decoded.StopReason == "max_tokens"}
+	for _, c := range decoded.Content {
 		if c.Type == "text" {
 			out.content += c.Text
 		}
@@ -186,7 +186,7 @@ func (p *Anthropic) call(ctx context.Context, messages []message, tokens int, wa
 }
 
 // readEvents reads a reply that comes as server-sent events.
-func (p *Anthropic) readEvents(ctx context.Context, body io.Reader, piece func(string)) (modelReply, error) {
+func (p *Anthropic) readEvents(ctx context.Context, body io.Reader, onDelta func(string)) (modelReply, error) {
 	var out modelReply
 	var content strings.Builder
 	lines := bufio.NewScanner(body)
@@ -209,7 +209,7 @@ func (p *Anthropic) readEvents(ctx context.Context, body io.Reader, piece func(s
 			Error anthropicError `json:"error"`
 		}
 		if err := json.Unmarshal([]byte(data), &event); err != nil {
-			return modelReply{}, p.broken("sent an event that is not JSON: %v", err)
+			return modelReply{}, p.malformedReply("sent an event that is not JSON: %v", err)
 		}
 		switch event.Type {
 		case "message_start":
@@ -217,7 +217,7 @@ func (p *Anthropic) readEvents(ctx context.Context, body io.Reader, piece func(s
 		case "content_block_delta":
 			if event.Delta.Text != "" {
 				content.WriteString(event.Delta.Text)
-				piece(event.Delta.Text)
+				onDelta(event.Delta.Text)
 			}
 		case "message_delta":
 			out.output, out.cut = event.Usage.Output, event.Delta.StopReason == "max_tokens"
@@ -226,7 +226,7 @@ func (p *Anthropic) readEvents(ctx context.Context, body io.Reader, piece func(s
 			if event.Error.Type == "rate_limit_error" {
 				status = http.StatusTooManyRequests
 			}
-			return modelReply{}, p.refused(status, nil, event.Error.Message)
+			return modelReply{}, p.statusError(status, nil, event.Error.Message)
 		case "message_stop":
 			out.content = content.String()
 			return out, nil
@@ -235,7 +235,7 @@ func (p *Anthropic) readEvents(ctx context.Context, body io.Reader, piece func(s
 	if err := lines.Err(); err != nil {
 		return modelReply{}, p.explain(ctx, err)
 	}
-	return modelReply{}, p.broken("broke off its reply")
+	return modelReply{}, p.malformedReply("broke off its reply")
 }
 
 // explain turns an error of a call into one that says what to do about it.
@@ -245,9 +245,9 @@ func (p *Anthropic) explain(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return p.ended(ctx)
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return p.broken("broke off its reply")
+		return p.malformedReply("broke off its reply")
 	case errors.As(err, &network):
 		return p.unreachable(errors.Unwrap(err))
 	}
-	return p.broken("gave a reply that is not a message: %v", err)
+	return p.malformedReply("gave a reply that is not a message: %v", err)
 }

@@ -39,7 +39,7 @@ func TestAnthropicGetsTheSamePrompts(t *testing.T) {
 		wire.TaskRelevance: `{"scores": [0, 1]}`, wire.TaskReflect: `{"scores": [0, 1]}`, wire.TaskCritic: `{"scores": [0, 1]}`,
 	} {
 		one, other := newScriptedOpenAI(t, turn{content: reply}), newScriptedAnthropic(t, turn{content: reply})
-		r := tasked(task)
+		r := taskRequest(task)
 		_, err := provider(t, one, llm.OpenAIOptions{}).Complete(t.Context(), r)
 		_, err2 := other.provider(t, llm.AnthropicOptions{}).Complete(t.Context(), r)
 		if err != nil || err2 != nil {
@@ -95,7 +95,7 @@ func TestAnthropicErrorsSayWhatToDo(t *testing.T) {
 	for _, c := range []struct {
 		turn     turn
 		code     schema.Code
-		says     string
+		message  string
 		requests int
 	}{
 		{turn{status: http.StatusUnauthorized}, schema.CodeInternal, "SLUICE_LLM_ANTHROPIC_API_KEY", 1},
@@ -108,7 +108,7 @@ func TestAnthropicErrorsSayWhatToDo(t *testing.T) {
 	} {
 		s := newScriptedAnthropic(t, c.turn)
 		_, err := s.provider(t, llm.AnthropicOptions{Key: "secret"}).Complete(t.Context(), request(leave))
-		wantError(t, err, c.code, c.says)
+		wantError(t, err, c.code, c.message)
 		if strings.Contains(err.Error(), "secret") {
 			t.Errorf("%+v: the key is in the error: %v", c.turn, err)
 		}

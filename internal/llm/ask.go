@@ -38,7 +38,7 @@ func (s *sum) add(price Price, c Completion) {
 	s.nanos += price.Nanos(c.InputTokens, c.OutputTokens)
 }
 
-func (s *spent) add(p *member, c Completion, took time.Duration) {
+func (s *spent) add(p *pricedProvider, c Completion, took time.Duration) {
 	s.provider, s.model = p.Name(), text.Clean(c.Model)
 	s.millis += float64(took.Microseconds()) / 1000
 	s.all.add(p.price, c)
@@ -62,7 +62,7 @@ func isOwn(p Provider) bool {
 
 // ask tries the providers of a chain in order until one answers. The usage of the reply, and used,
 // count all calls that were paid for, also those of providers that failed.
-func (g *Gateway) ask(ctx context.Context, chain []*member, r wire.LLMRequest, out *deltas, payer *payer, used *spent) (wire.LLMReply, error) {
+func (g *Gateway) ask(ctx context.Context, chain []*pricedProvider, r wire.LLMRequest, out *deltas, payer *payer, used *spent) (wire.LLMReply, error) {
 	var failed error
 	for i, m := range chain {
 		if i > 0 {
@@ -81,34 +81,34 @@ func (g *Gateway) ask(ctx context.Context, chain []*member, r wire.LLMRequest, o
 		} else {
 			failed = fmt.Errorf("%w; its fallback: %w", failed, err)
 		}
-		if ctx.Err() != nil || !standsIn(err) {
+		if ctx.Err() != nil || !canFallBack(err) {
 			break
 		}
 	}
 	return wire.LLMReply{}, failed
 }
 
-// standsIn reports whether another provider could do better after err. It could not if the request
-// or a limit of its tenant is at fault.
-func standsIn(err error) bool {
-	var limit *refusal
+// canFallBack reports whether another provider could do better after err. It could not if the
+// request or a limit of its tenant is at fault.
+func canFallBack(err error) bool {
+	var limit *limitError
 	return !errors.As(err, &limit) && !errors.Is(err, schema.ErrInvalid) && !errors.Is(err, schema.ErrQuota) && !errors.Is(err, schema.ErrTooLarge)
 }
 
 // askOne runs a provider and keeps the part of its answer that can be proved.
-func (g *Gateway) askOne(ctx context.Context, p *member, r wire.LLMRequest, out *deltas, payer *payer, used *spent) (wire.LLMReply, error) {
+func (g *Gateway) askOne(ctx context.Context, p *pricedProvider, r wire.LLMRequest, out *deltas, payer *payer, used *spent) (wire.LLMReply, error) {
 	ctx, span := g.tracer.Start(ctx, "complete "+string(r.Task), trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(attribute.String("gen_ai.provider.name", p.Name()), attribute.Int("sluice.passages", len(r.Passages))))
 	defer span.End()
 	fail := func(err error) (wire.LLMReply, error) {
 		span.RecordError(err)
 		span.SetStatus(codes.Error, err.Error())
-		if limit := (*refusal)(nil); errors.As(err, &limit) {
+		if limit := (*limitError)(nil); errors.As(err, &limit) {
 			return wire.LLMReply{}, err
 		}
 		return wire.LLMReply{}, fmt.Errorf("provider %s: %w", p.Name(), err)
 	}
-	if err := p.enter(); err != nil {
+	if err := p.allow(); err != nil {
 		return fail(err)
 	}
 	start := time.Now()
@@ -116,10 +116,10 @@ func (g *Gateway) askOne(ctx context.Context, p *member, r wire.LLMRequest, out 
 	took := time.Since(start)
 	// An unreadable reply is the result of a trial. Of correctness judgements the caller counts the
 	// ones that it gets.
-	if bad := (*unreadable)(nil); (r.Trial || r.Task == wire.TaskCorrectness) && errors.As(err, &bad) {
+	if bad := (*unreadableReply)(nil); (r.Trial || r.Task == wire.TaskCorrectness) && errors.As(err, &bad) {
 		c.Text, c.Quotes, c.Correct, err = "", nil, nil, nil
 	}
-	p.leave(ctx, err, took)
+	p.record(ctx, err, took)
 	used.add(p, c, took)
 	of := attribute.String("provider", p.Name())
 	g.duration.Record(ctx, took.Seconds(), metric.WithAttributes(of, attribute.Bool("failed", err != nil)))
@@ -149,7 +149,7 @@ func run(ctx context.Context, p Provider, r wire.LLMRequest, out *deltas) (Compl
 		}
 	}
 	if s, ok := p.(Streamer); ok && out != nil && len(r.Choices) == 0 {
-		return s.Stream(ctx, r, out.say)
+		return s.Stream(ctx, r, out.send)
 	}
 	return p.Complete(ctx, r)
 }

@@ -25,52 +25,53 @@ type Remote interface {
 }
 
 const (
-	// breakAfter failures in a row open a breaker. After pauseFor one call may try again.
-	breakAfter = 5
-	pauseFor   = 15 * time.Second
-	// slow is how long a call must have lasted for an exceeded deadline of the caller to count as a
-	// failure of the provider.
-	slow = 5 * time.Second
+	// breakAfter failures in a row open a breaker. After openDuration one call may try again.
+	breakAfter   = 5
+	openDuration = 15 * time.Second
+	// slowCall is how long a call must have lasted for an exceeded deadline of the caller to count
+	// as a failure of the provider.
+	slowCall = 5 * time.Second
 )
 
-// guard is the circuit breaker before one server. A nil guard admits every call.
-type guard struct {
+// serverBreaker is the circuit breaker before one server. A nil guard admits every call.
+type serverBreaker struct {
 	name    string
 	breaker circuitbreaker.CircuitBreaker[any]
 }
 
-// newGuard returns a guard that records its state in the gauge under the name of provider.
-func newGuard(name, provider string, pause time.Duration, state metric.Int64Gauge) *guard {
+// newServerBreaker returns a breaker that records its state in the gauge under the name of
+// provider.
+func newServerBreaker(name, provider string, pause time.Duration, state metric.Int64Gauge) *serverBreaker {
 	of := metric.WithAttributes(attribute.String("provider", provider))
-	tell := func(s circuitbreaker.State) {
+	recordState := func(s circuitbreaker.State) {
 		state.Record(context.Background(), map[circuitbreaker.State]int64{circuitbreaker.HalfOpenState: 1, circuitbreaker.OpenState: 2}[s], of)
 	}
-	tell(circuitbreaker.ClosedState)
-	return &guard{name, circuitbreaker.NewBuilder[any]().
+	recordState(circuitbreaker.ClosedState)
+	return &serverBreaker{name, circuitbreaker.NewBuilder[any]().
 		WithFailureThreshold(breakAfter).
 		WithSuccessThreshold(1).
 		WithDelay(pause).
-		OnStateChanged(func(e circuitbreaker.StateChangedEvent) { tell(e.NewState) }).
+		OnStateChanged(func(e circuitbreaker.StateChangedEvent) { recordState(e.NewState) }).
 		Build()}
 }
 
-// member is a provider with its price and breaker.
-type member struct {
+// pricedProvider is a provider with its price and breaker.
+type pricedProvider struct {
 	Provider
-	price  Price
-	*guard // nil for a provider that is not Remote
+	price          Price
+	*serverBreaker // nil for a provider that is not Remote
 }
 
-func newMember(p Provider, price Price, pause time.Duration, state metric.Int64Gauge) *member {
-	m := &member{Provider: p, price: price}
+func newPricedProvider(p Provider, price Price, pause time.Duration, state metric.Int64Gauge) *pricedProvider {
+	m := &pricedProvider{Provider: p, price: price}
 	if _, ok := p.(Remote); ok {
-		m.guard = newGuard(p.Name(), p.Name(), pause, state)
+		m.serverBreaker = newServerBreaker(p.Name(), p.Name(), pause, state)
 	}
 	return m
 }
 
-// enter returns an error if the breaker is open. Otherwise the caller must call leave.
-func (g *guard) enter() error {
+// allow returns an error if the breaker is open. Otherwise the caller must call record.
+func (g *serverBreaker) allow() error {
 	if g == nil || g.breaker.TryAcquirePermit() {
 		return nil
 	}
@@ -78,13 +79,13 @@ func (g *guard) enter() error {
 		"%s failed %d times in a row and is not called for %s", g.name, breakAfter, max(g.breaker.RemainingDelay(), 0).Round(time.Second))}
 }
 
-// leave tells the breaker the outcome and the duration of a call.
-func (g *guard) leave(ctx context.Context, err error, took time.Duration) {
+// record tells the breaker the outcome and the duration of a call.
+func (g *serverBreaker) record(ctx context.Context, err error, took time.Duration) {
 	if g == nil {
 		return
 	}
 	var e *schema.RemoteError
-	var limit *refusal
+	var limit *limitError
 	switch {
 	case err == nil:
 		g.breaker.RecordSuccess()
@@ -92,7 +93,7 @@ func (g *guard) leave(ctx context.Context, err error, took time.Duration) {
 		if g.breaker.IsHalfOpen() {
 			g.breaker.RecordFailure()
 		}
-	case errors.Is(context.Cause(ctx), context.DeadlineExceeded) && took >= slow:
+	case errors.Is(context.Cause(ctx), context.DeadlineExceeded) && took >= slowCall:
 		g.breaker.RecordFailure()
 	case ctx.Err() != nil: // the caller ended it; a trial call has shown nothing
 		if g.breaker.IsHalfOpen() {

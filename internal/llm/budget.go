@@ -38,9 +38,9 @@ type Reservation struct {
 	Tenant, ID uuid.UUID
 	Tokens     int64 // input and output
 	Nanos      int64 // billionths of a US dollar
-	// Lasts is how long the reservation counts at most. It is measured by the clock of the
-	// accounts, because a gateway's clock may be wrong.
-	Lasts time.Duration
+	// TTL is how long the reservation counts at most. It is measured by the clock of the accounts,
+	// because a gateway's clock may be wrong.
+	TTL time.Duration
 	// Own says that the call is to one of Sluice's own models. It costs nothing, and the limits of
 	// calls are counted apart from those of other calls.
 	Own bool
@@ -55,16 +55,16 @@ type Reservation struct {
 const (
 	// maxWait is how long a call waits at a limit.
 	maxWait = 5 * time.Second
-	// longestCall bounds a call without a deadline. A reservation counts for settleIn longer, so
+	// maxCallTime bounds a call without a deadline. A reservation counts for settleGrace longer, so
 	// that it can be settled.
-	longestCall = 10 * time.Minute
-	settleIn    = time.Minute
+	maxCallTime = 10 * time.Minute
+	settleGrace = time.Minute
 )
 
-// refusal is the error of a limit. No provider is at fault.
-type refusal struct{ error }
+// limitError is the error of a limit. No provider is at fault.
+type limitError struct{ error }
 
-func (e *refusal) Unwrap() error { return e.error }
+func (e *limitError) Unwrap() error { return e.error }
 
 // payer pays for one reply. It reserves before each model call.
 type payer struct {
@@ -97,21 +97,21 @@ func reserve(ctx context.Context, input, output int) error {
 		input, output = 0, 0
 	}
 	r := Reservation{Tenant: p.tenant, ID: p.id, Tokens: int64(input) + int64(output), Nanos: p.price.Nanos(input, output),
-		Lasts: lasts(ctx), Own: p.own, More: p.reserved}
+		TTL: reservationTTL(ctx), Own: p.own, More: p.reserved}
 	if err := p.g.admit(ctx, r); err != nil {
-		return &refusal{err}
+		return &limitError{err}
 	}
 	p.reserved = true
 	return nil
 }
 
-// lasts returns how long a reservation for a call with ctx lasts at most.
-func lasts(ctx context.Context) time.Duration {
-	left := longestCall
+// reservationTTL returns how long a reservation for a call with ctx lasts at most.
+func reservationTTL(ctx context.Context) time.Duration {
+	left := maxCallTime
 	if deadline, ok := ctx.Deadline(); ok {
 		left = max(0, min(left, time.Until(deadline)))
 	}
-	return left + settleIn
+	return left + settleGrace
 }
 
 // waitForCapacity calls try until it succeeds, waiting is useless, or maxWait is over.
@@ -146,7 +146,7 @@ func (g *Gateway) admit(ctx context.Context, r Reservation) error {
 // tenant's rate or concurrent calls are at their limit. A call whose wait ends in the queue tries
 // once, so that none is refused that fits.
 func (g *Gateway) inOrder(ctx context.Context, r Reservation) (again time.Duration, err error) {
-	leave, first := g.lines.enter(ctx, r.Tenant)
+	leave, first := g.tenantQueues.enter(ctx, r.Tenant)
 	if !first {
 		if err := context.Cause(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			return 0, err
@@ -178,8 +178,8 @@ func (g *Gateway) try(ctx context.Context, r Reservation) (time.Duration, error)
 	return g.accounts.Reserve(ctx, r)
 }
 
-// lines are the queues in which calls of a tenant wait for each other.
-type lines struct {
+// tenantQueues are the queues in which calls of a tenant wait for each other.
+type tenantQueues struct {
 	mu sync.Mutex
 	of map[uuid.UUID]*queue
 }
@@ -190,7 +190,7 @@ type queue struct {
 }
 
 // enter waits until the caller is first in its tenant's queue, or ctx ends.
-func (l *lines) enter(ctx context.Context, tenant uuid.UUID) (leave func(), first bool) {
+func (l *tenantQueues) enter(ctx context.Context, tenant uuid.UUID) (leave func(), first bool) {
 	l.mu.Lock()
 	if l.of == nil {
 		l.of = map[uuid.UUID]*queue{}
@@ -223,7 +223,7 @@ func (p *payer) settle(ctx context.Context, call Call, used spent) {
 	if !p.reserved {
 		return
 	}
-	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleIn/2)
+	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleGrace/2)
 	defer cancel()
 	var err error
 	if u := used.in(schema.Usage{Provider: used.provider, Model: used.model, Millis: used.millis}); cancelled(ctx) {
@@ -239,10 +239,10 @@ func (p *payer) settle(ctx context.Context, call Call, used spent) {
 // messageTokens is the most tokens that a message has besides its text.
 const messageTokens = 16
 
-// mostTokens returns how many tokens a model may count in a text at most; its tokenizer is not
+// tokenBound returns how many tokens a model may count in a text at most; its tokenizer is not
 // known here. Models need up to 1.5 tokens per token of internal/text in prose, and one per three
 // bytes in numbers, code and other scripts.
-func mostTokens(s string) int {
+func tokenBound(s string) int {
 	return min(len(s), max(text.CountTokens(s)*3/2, len(s)/3)) + messageTokens
 }
 
@@ -256,7 +256,7 @@ func extractiveTokens(r wire.LLMRequest) (input, output int) {
 		all += passages[i]
 	}
 	read := 0
-	for _, s := range stretchesOf(r.Passages, 0) {
+	for _, s := range splitChunks(r.Passages, 0) {
 		read += text.CountTokens(s.input)
 	}
 	input = (text.CountTokens(r.Question) + max(read, all)) * (1 + len(r.Choices))

@@ -18,14 +18,14 @@ import (
 
 // scriptedaccounts admit atOnce calls at once, and keep what is recorded.
 type scriptedaccounts struct {
-	atOnce   int
-	mu       sync.Mutex
-	open     map[uuid.UUID]llm.Reservation
-	most     int
-	settled  []schema.Usage
-	gaveUp   []schema.Usage // of calls that were cancelled
-	searches []schema.Usage
-	refusal  error // of every reservation
+	atOnce    int
+	mu        sync.Mutex
+	open      map[uuid.UUID]llm.Reservation
+	maxOpen   int
+	settled   []schema.Usage
+	cancelled []schema.Usage // of calls that were cancelled
+	searches  []schema.Usage
+	refusal   error // of every reservation
 }
 
 func (a *scriptedaccounts) Reserve(_ context.Context, r llm.Reservation) (time.Duration, error) {
@@ -46,7 +46,7 @@ func (a *scriptedaccounts) Reserve(_ context.Context, r llm.Reservation) (time.D
 		return time.Millisecond, &schema.RemoteError{Code: schema.CodeOverloaded, Message: "too many at once"}
 	}
 	a.open[r.ID] = r
-	a.most = max(a.most, len(a.open))
+	a.maxOpen = max(a.maxOpen, len(a.open))
 	return 0, nil
 }
 
@@ -54,7 +54,7 @@ func (a *scriptedaccounts) RecordCancelled(_ context.Context, call llm.Call, u s
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.open, call.ID)
-	a.gaveUp = append(a.gaveUp, u)
+	a.cancelled = append(a.cancelled, u)
 	return nil
 }
 
@@ -76,14 +76,14 @@ func (a *scriptedaccounts) Record(_ context.Context, c llm.Call, reply wire.LLMR
 
 // search is a request of a search. Its reply goes to Accounts.Record, so no ledger is needed.
 func search() wire.LLMRequest {
-	r := tasked(wire.TaskFilter)
+	r := taskRequest(wire.TaskFilter)
 	r.Step.Question = uuid.Nil
 	return r
 }
 
 func TestCallsWaitAtLimitsManyAtOnce(t *testing.T) {
 	a := &scriptedaccounts{atOnce: 2}
-	g := gateway(t, llm.Options{Providers: []llm.Provider{liar{Completion: llm.Completion{Scores: []float64{0, 1}}}}, Accounts: a, MaxWait: time.Minute})
+	g := gateway(t, llm.Options{Providers: []llm.Provider{fixedProvider{Completion: llm.Completion{Scores: []float64{0, 1}}}}, Accounts: a, MaxWait: time.Minute})
 	var all sync.WaitGroup
 	var answered atomic.Int32
 	r := search()
@@ -95,15 +95,15 @@ func TestCallsWaitAtLimitsManyAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if answered.Load() != 50 || a.most > 2 || len(a.open) != 0 || len(a.searches) != 50 {
-		t.Errorf("%d answered, %d at once, %d open, %d recorded", answered.Load(), a.most, len(a.open), len(a.searches))
+	if answered.Load() != 50 || a.maxOpen > 2 || len(a.open) != 0 || len(a.searches) != 50 {
+		t.Errorf("%d answered, %d at once, %d open, %d recorded", answered.Load(), a.maxOpen, len(a.open), len(a.searches))
 	}
 }
 
 func TestImpatienceIsOverloaded(t *testing.T) {
 	a := &scriptedaccounts{atOnce: 0}
 	p := &faulty{}
-	p.mended.Store(true)
+	p.repaired.Store(true)
 	g := gateway(t, llm.Options{Providers: []llm.Provider{provider(t, newScriptedOpenAI(t, turn{content: fiveDays}), llm.OpenAIOptions{}), p}, Fallback: []string{"faulty"},
 		Accounts: a, MaxWait: 5 * time.Millisecond})
 	for range 8 { // more failures than open a breaker
@@ -127,11 +127,11 @@ func TestEveryCallIsReserved(t *testing.T) {
 	one := newScriptedOpenAI(t, turn{content: "Five days, I think."})
 	other := newScriptedAnthropic(t, turn{status: http.StatusUnauthorized})
 	g := gateway(t, llm.Options{Providers: []llm.Provider{provider(t, one, llm.OpenAIOptions{MaxTokens: 300}), other.provider(t, llm.AnthropicOptions{MaxTokens: 300})},
-		Fallback: []string{"anthropic"}, Prices: map[string]llm.Price{"openai": {Input: 1, Output: 10}}, Accounts: a, Ledger: watched{func() {
+		Fallback: []string{"anthropic"}, Prices: map[string]llm.Price{"openai": {Input: 1, Output: 10}}, Accounts: a, Ledger: hookLedger{func() {
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			for _, r := range a.open { // three calls, of 300 tokens out and some in
-				if r.Tokens < 3*(300+100) || r.Tokens > 3*(300+1200) || r.Nanos < 2*(300*10+100)*1000 || r.Lasts < time.Minute {
+				if r.Tokens < 3*(300+100) || r.Tokens > 3*(300+1200) || r.Nanos < 2*(300*10+100)*1000 || r.TTL < time.Minute {
 					t.Errorf("reserved %+v", r)
 				}
 			}
@@ -147,10 +147,10 @@ func TestEveryCallIsReserved(t *testing.T) {
 	}
 }
 
-// watched is a ledger that stores nothing and calls a function after each call.
-type watched struct{ after func() }
+// hookLedger is a ledger that stores nothing and calls a function after each call.
+type hookLedger struct{ after func() }
 
-func (w watched) Once(ctx context.Context, _ llm.Call, complete func(context.Context) (wire.LLMReply, error)) (wire.LLMReply, error) {
+func (w hookLedger) Once(ctx context.Context, _ llm.Call, complete func(context.Context) (wire.LLMReply, error)) (wire.LLMReply, error) {
 	defer w.after()
 	return complete(ctx)
 }

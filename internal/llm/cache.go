@@ -22,7 +22,7 @@ type Cache interface {
 // cacheKey returns the key of a request whose reply may be cached: the model is behind an API, and
 // the versions that the passages come from are known. Correctness judgements are not cached,
 // because they would outlive the texts that the answer was made from.
-func (g *Gateway) cacheKey(first *member, r wire.LLMRequest, request [sha256.Size]byte) (key [sha256.Size]byte, ok bool) {
+func (g *Gateway) cacheKey(first *pricedProvider, r wire.LLMRequest, request [sha256.Size]byte) (key [sha256.Size]byte, ok bool) {
 	m, remote := first.Provider.(Remote)
 	if g.cache == nil || !remote || r.Task == wire.TaskCorrectness || len(r.Passages) > 0 && len(r.Versions) == 0 {
 		return key, false
@@ -32,7 +32,7 @@ func (g *Gateway) cacheKey(first *member, r wire.LLMRequest, request [sha256.Siz
 
 // cached returns the cached reply, or else calls answer and caches its reply unless a fallback made
 // it. Errors of the cache are logged only.
-func (g *Gateway) cached(ctx context.Context, first *member, r wire.LLMRequest, request [sha256.Size]byte,
+func (g *Gateway) cached(ctx context.Context, first *pricedProvider, r wire.LLMRequest, request [sha256.Size]byte,
 	answer func(context.Context) (wire.LLMReply, error)) (wire.LLMReply, error) {
 	key, ok := g.cacheKey(first, r, request)
 	if !ok {

@@ -31,7 +31,7 @@ func gateway(t *testing.T, o llm.Options) *llm.Gateway {
 func TestExtractiveStandsInForNobodyWhoWritesQuestions(t *testing.T) {
 	s := newScriptedOpenAI(t, turn{status: http.StatusUnauthorized})
 	g := gateway(t, llm.Options{Providers: []llm.Provider{provider(t, s, llm.OpenAIOptions{}), llm.NewExtractive(nil, nil)}, Fallback: []string{"extractive"}})
-	r := tasked(wire.TaskRewrite)
+	r := taskRequest(wire.TaskRewrite)
 	r.Prompt = llm.PromptAsk
 	if reply := g.Complete(t.Context(), r); reply.Error == nil || !strings.Contains(reply.Error.Message, "SLUICE_LLM_API_KEY") || strings.Contains(reply.Error.Message, "extractive") {
 		t.Errorf("got %+v", reply)
@@ -89,15 +89,15 @@ func TestAnotherProviderStandsIn(t *testing.T) {
 	if reply.Error == nil || reply.Error.Code != schema.CodeInternal || !strings.Contains(reply.Error.Message, "SLUICE_LLM_API_KEY") || !strings.Contains(reply.Error.Message, "SLUICE_LLM_ANTHROPIC_API_KEY") {
 		t.Errorf("got %+v", reply)
 	}
-	if _, err := llm.NewGateway(llm.Options{Providers: []llm.Provider{liar{}}, Fallback: []string{"nobody"}}); err == nil || !strings.Contains(err.Error(), "nobody") {
+	if _, err := llm.NewGateway(llm.Options{Providers: []llm.Provider{fixedProvider{}}, Fallback: []string{"nobody"}}); err == nil || !strings.Contains(err.Error(), "nobody") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// faulty is a model behind an API that fails until mended is set.
+// faulty is a model behind an API that fails until repaired is set.
 type faulty struct {
-	asked  atomic.Int32
-	mended atomic.Bool
+	asked    atomic.Int32
+	repaired atomic.Bool
 }
 
 func (*faulty) Name() string  { return "faulty" }
@@ -105,7 +105,7 @@ func (*faulty) Model() string { return "m" }
 
 func (p *faulty) Complete(context.Context, wire.LLMRequest) (llm.Completion, error) {
 	p.asked.Add(1)
-	if !p.mended.Load() {
+	if !p.repaired.Load() {
 		return llm.Completion{}, &schema.RemoteError{Code: schema.CodeUnavailable, Message: "out of order"}
 	}
 	return llm.Completion{Text: "Five days.", Quotes: []wire.Quote{{End: 5}}}, nil
@@ -113,7 +113,7 @@ func (p *faulty) Complete(context.Context, wire.LLMRequest) (llm.Completion, err
 
 func TestWhatKeepsFailingIsLeftAloneManyAtOnce(t *testing.T) {
 	p := &faulty{}
-	g := gateway(t, llm.Options{Providers: []llm.Provider{p}, BreakerPause: time.Hour, Ledger: through{}})
+	g := gateway(t, llm.Options{Providers: []llm.Provider{p}, BreakerPause: time.Hour, Ledger: noopLedger{}})
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() { g.Complete(context.Background(), request(leave)) })
@@ -135,7 +135,7 @@ func TestWhatWasMendedIsAskedAgain(t *testing.T) {
 	for range 5 {
 		g.Complete(t.Context(), request(leave))
 	}
-	p.mended.Store(true)
+	p.repaired.Store(true)
 	if reply := g.Complete(t.Context(), request(leave)); reply.Error != nil || reply.Text != "Five days." {
 		t.Errorf("got %+v", reply)
 	}
@@ -155,9 +155,9 @@ func TestABadKeyIsToldEachTime(t *testing.T) {
 	}
 }
 
-// through is a ledger that stores nothing.
-type through struct{}
+// noopLedger is a ledger that stores nothing.
+type noopLedger struct{}
 
-func (through) Once(ctx context.Context, _ llm.Call, complete func(context.Context) (wire.LLMReply, error)) (wire.LLMReply, error) {
+func (noopLedger) Once(ctx context.Context, _ llm.Call, complete func(context.Context) (wire.LLMReply, error)) (wire.LLMReply, error) {
 	return complete(ctx)
 }

@@ -21,14 +21,15 @@ import (
 // wire.RerankerSuffix. There is a coefficient for each feature, the intercept, the least confidence
 // of an answer that is not withheld, and that least confidence for each nominal risk ("risk_0.05").
 const (
-	coefficient     = "confidence_"
-	intercept       = coefficient + "intercept"
-	leastConfidence = coefficient + "least"
-	riskPrefix      = "risk_"
+	coefficientPrefix = "confidence_"
+	intercept         = coefficientPrefix + "intercept"
+	minConfidenceKey  = coefficientPrefix + "least"
+	riskPrefix        = "risk_"
 )
 
-// surely bounds every feature, and is the value of a margin when there is nothing to compare with.
-const surely = 10.0
+// maxFeature bounds every feature, and is the value of a margin when there is nothing to compare
+// with.
+const maxFeature = 10.0
 
 // scoredSpan is a span that may be the answer, with what its confidence depends on.
 type scoredSpan struct {
@@ -36,32 +37,32 @@ type scoredSpan struct {
 	hasAnswer float64 // the answer's own logit
 	score     float64 // the logit of the next answer in the same text
 	next      float64 // that of the next answer in the same text
-	lacks     lacks
+	missing   missingContent
 	asked     text.AnswerType
 	fits      bool   // it is of the kind asked for
 	words     string // of the answer, to compare with others
 }
 
-// lacks is the part of the question that the quoted sentences or the text do not have.
-type lacks struct {
+// missingContent is the part of the question that the quoted sentences or the text do not have.
+type missingContent struct {
 	share        float64 // of the question's content, missing from the sentences
 	name, number bool    // the question has one that the text does not have
 }
 
-// loss returns what a text loses for that, in logits.
-func (l lacks) loss() float64 {
-	loss := offQuestion * l.share
-	for _, lacks := range []bool{l.name, l.number} {
-		if lacks {
-			loss += madeUp
+// penalty returns what a text loses for that, in logits.
+func (l missingContent) penalty() float64 {
+	penalty := missingPenalty * l.share
+	for _, missing := range []bool{l.name, l.number} {
+		if missing {
+			penalty += mismatchPenalty
 		}
 	}
-	return loss
+	return penalty
 }
 
 // features returns the features of an answer's confidence. all has the answers of all texts.
 func features(of scoredSpan, all []scoredSpan) map[string]float64 {
-	margin, ahead, agree := surely, surely, 0.0
+	margin, ahead, agree := maxFeature, maxFeature, 0.0
 	for _, other := range all {
 		switch {
 		case other.words == of.words:
@@ -85,15 +86,15 @@ func features(of scoredSpan, all []scoredSpan) map[string]float64 {
 		"margin":      margin,
 		"ahead":       ahead,
 		"first":       1 / float64(1+of.quote.Passage),
-		"missing":     of.lacks.share,
-		"made_up":     is(of.lacks.name) + is(of.lacks.number),
+		"missing":     of.missing.share,
+		"made_up":     is(of.missing.name) + is(of.missing.number),
 		"fits":        is(of.fits && of.asked != text.AnswerAnything),
 		"other_sort":  is(!of.fits),
 		"agree":       math.Log1p(agree),
 		"length":      math.Log1p(float64(len(strings.Fields(of.words)))),
 	}
 	for name, x := range out {
-		out[name] = max(-surely, min(surely, finite(x)))
+		out[name] = max(-maxFeature, min(maxFeature, finite(x)))
 	}
 	return out
 }
@@ -126,22 +127,23 @@ func (c calibration) probability(x map[string]float64) float64 {
 	sum := c.of[intercept+c.suffix]
 	// Sort the names: the last bits of a sum depend on the order.
 	for _, name := range slices.Sorted(maps.Keys(x)) {
-		sum += c.of[coefficient+name+c.suffix] * x[name]
+		sum += c.of[coefficientPrefix+name+c.suffix] * x[name]
 	}
 	return probability(sum)
 }
 
-// least returns the least confidence of an answer that is not withheld at a risk. Without a risk it
-// is the pack's default, else that of the greatest calibrated risk that is at most the one asked
-// for. If no calibrated risk is that small the result is infinite, and every answer is withheld.
-func (c calibration) least(risk *float64) float64 {
+// minConfidence returns the least confidence of an answer that is not withheld at a risk. Without a
+// risk it is the pack's default, else that of the greatest calibrated risk that is at most the one
+// asked for. If no calibrated risk is that small the result is infinite, and every answer is
+// withheld.
+func (c calibration) minConfidence(risk *float64) float64 {
 	switch {
 	case risk == nil:
-		return c.of[leastConfidence+c.suffix]
+		return c.of[minConfidenceKey+c.suffix]
 	case *risk >= 1:
 		return 0
 	}
-	nominal, least := -1.0, math.Inf(1)
+	nominal, minConfidence := -1.0, math.Inf(1)
 	for name, x := range c.of {
 		digits, ok := strings.CutPrefix(name, riskPrefix)
 		if ok && c.suffix != "" {
@@ -149,10 +151,10 @@ func (c calibration) least(risk *float64) float64 {
 		}
 		at, err := strconv.ParseFloat(digits, 64)
 		if ok && err == nil && at <= *risk && at > nominal {
-			nominal, least = at, x
+			nominal, minConfidence = at, x
 		}
 	}
-	return least
+	return minConfidence
 }
 
 // rate sets the confidence of spans, which are sorted best first, and returns why they are withheld
@@ -162,21 +164,21 @@ func (c calibration) rate(spans []span, risk *float64) (withheld string) {
 	if len(spans) == 0 {
 		return ""
 	}
-	confidence, least := c.probability(spans[0].features), c.least(risk)
+	confidence, minConfidence := c.probability(spans[0].features), c.minConfidence(risk)
 	for i := range spans {
 		if c.known() {
 			spans[i].quote.Answer.Confidence = min(confidence, c.probability(spans[i].features))
 		}
 	}
 	switch {
-	case confidence >= least:
+	case confidence >= minConfidence:
 		return ""
 	case !c.known():
 		return notCalibrated
-	case math.IsInf(least, 1):
+	case math.IsInf(minConfidence, 1):
 		return fmt.Sprintf("the model pack is not calibrated for a risk as small as %g", *risk)
 	}
-	return fmt.Sprintf("its confidence, %.2f, is below %.2f", confidence, least)
+	return fmt.Sprintf("its confidence, %.2f, is below %.2f", confidence, minConfidence)
 }
 
 // notCalibrated is why an answer is withheld at a risk if its provider has no calibrated

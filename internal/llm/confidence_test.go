@@ -22,7 +22,7 @@ func calibratedReader(more map[string]float64) *scriptedReader {
 	return r
 }
 
-func asks(t *testing.T, r llm.Reader, risk *float64) wire.LLMReply {
+func askReader(t *testing.T, r llm.Reader, risk *float64) wire.LLMReply {
 	t.Helper()
 	g, err := llm.NewGateway(llm.Options{Ledger: book{}, Providers: []llm.Provider{llm.NewExtractive(nil, r)}})
 	if err != nil {
@@ -34,7 +34,7 @@ func asks(t *testing.T, r llm.Reader, risk *float64) wire.LLMReply {
 }
 
 func TestConfidenceIsWhatThePackWasCalibratedTo(t *testing.T) {
-	reply := asks(t, calibratedReader(nil), nil)
+	reply := askReader(t, calibratedReader(nil), nil)
 	if reply.Error != nil || !reply.Supported || len(reply.Quotes) != 2 {
 		t.Fatalf("got %+v", reply)
 	}
@@ -77,7 +77,7 @@ func TestAnAnswerBelowItsRiskIsHeldBack(t *testing.T) {
 		{"a risk too small", sure, at(0.01), false, "not calibrated for a risk as small as 0.01"},
 		{"any risk", unsure, at(1), true, ""},
 	} {
-		reply := asks(t, calibratedReader(x.calibrated), x.risk)
+		reply := askReader(t, calibratedReader(x.calibrated), x.risk)
 		if reply.Error != nil || reply.Supported != x.given || (reply.Text == schema.NoAnswer) == x.given || !strings.Contains(reply.Withheld, x.why) || x.given && reply.Withheld != "" {
 			t.Errorf("%s: got %+v", x.name, reply)
 		}
@@ -91,15 +91,15 @@ func TestARiskNeedsAProbability(t *testing.T) {
 	risk := 0.3
 	r := calibratedReader(nil)
 	r.info.Calibrated = nil
-	if reply := asks(t, r, &risk); reply.Supported || !strings.Contains(reply.Withheld, "how likely it is right is not known") {
+	if reply := askReader(t, r, &risk); reply.Supported || !strings.Contains(reply.Withheld, "how likely it is right is not known") {
 		t.Errorf("got %+v", reply)
 	}
 	for _, risk := range []float64{-0.1, 1.1, math.NaN()} {
-		if reply := asks(t, r, &risk); reply.Error == nil || reply.Error.Field != "risk" {
+		if reply := askReader(t, r, &risk); reply.Error == nil || reply.Error.Field != "risk" {
 			t.Errorf("a risk of %g gave %+v", risk, reply)
 		}
 	}
-	g, err := llm.NewGateway(llm.Options{Ledger: book{}, Providers: []llm.Provider{liar{Completion: llm.Completion{Text: "yes", Quotes: []wire.Quote{{End: 3}}}}}})
+	g, err := llm.NewGateway(llm.Options{Ledger: book{}, Providers: []llm.Provider{fixedProvider{Completion: llm.Completion{Text: "yes", Quotes: []wire.Quote{{End: 3}}}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

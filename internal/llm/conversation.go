@@ -47,21 +47,21 @@ type modelReply struct {
 	cut           bool // it was cut at the token limit
 }
 
-// completer makes one call. piece, if not nil, gets the content as it is streamed.
+// completer makes one call. onDelta, if not nil, gets the content as it is streamed.
 type completer interface {
-	complete(ctx context.Context, messages []message, want expected, piece func(string)) (modelReply, error)
+	complete(ctx context.Context, messages []message, want replyBounds, onDelta func(string)) (modelReply, error)
 }
 
-// expected bounds a reply.
-type expected struct {
+// replyBounds bounds a reply.
+type replyBounds struct {
 	form   string // its JSON Schema; empty: none is sent
 	tokens int    // at most, reasoning included
 }
 
-// dialogue is the part of a provider that all language models behind an API share.
-type dialogue struct {
+// chatProvider is the part of a provider that all language models behind an API share.
+type chatProvider struct {
 	endpoint
-	speaker   completer
+	api       completer
 	maxTokens int
 	reasoning int  // what the model may use for reasoning, in addition to maxTokens
 	forms     bool // requests carry the JSON Schema of the reply
@@ -69,19 +69,19 @@ type dialogue struct {
 }
 
 // Model is the name of the model that answers.
-func (d *dialogue) Model() string { return d.model }
+func (d *chatProvider) Model() string { return d.model }
 
 // Complete implements Provider. If a reply is not the JSON asked for, the model is asked once more.
-func (d *dialogue) Complete(ctx context.Context, r wire.LLMRequest) (Completion, error) {
+func (d *chatProvider) Complete(ctx context.Context, r wire.LLMRequest) (Completion, error) {
 	return d.complete(ctx, r, nil)
 }
 
 // Stream implements Streamer.
-func (d *dialogue) Stream(ctx context.Context, r wire.LLMRequest, say func(wire.LLMDelta)) (Completion, error) {
-	return d.complete(ctx, r, &answerStream{say: say})
+func (d *chatProvider) Stream(ctx context.Context, r wire.LLMRequest, onDelta func(wire.LLMDelta)) (Completion, error) {
+	return d.complete(ctx, r, &answerStream{onDelta: onDelta})
 }
 
-func (d *dialogue) complete(ctx context.Context, r wire.LLMRequest, v *answerStream) (Completion, error) {
+func (d *chatProvider) complete(ctx context.Context, r wire.LLMRequest, v *answerStream) (Completion, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
 	out := Completion{Model: d.model}
@@ -136,7 +136,7 @@ func (d *dialogue) complete(ctx context.Context, r wire.LLMRequest, v *answerStr
 // converse sends the prompts of that name until read accepts the reply, and counts the tokens in
 // out. If read rejects the first reply, the model is asked once more. Of the second reply, or of
 // one that was cut off, read may accept the complete part.
-func (d *dialogue) converse(ctx context.Context, r wire.LLMRequest, name string, v *answerStream, out *Completion, read func(content string) bool) error {
+func (d *chatProvider) converse(ctx context.Context, r wire.LLMRequest, name string, v *answerStream, out *Completion, read func(content string) bool) error {
 	system, err := prompt(name+"_system.txt", r)
 	if err != nil {
 		return err
@@ -149,53 +149,53 @@ func (d *dialogue) converse(ctx context.Context, r wire.LLMRequest, name string,
 		return err
 	}
 	messages := []message{{roleSystem, system}, {roleUser, user}}
-	want := expected{tokens: d.tokensOf(r)}
+	want := replyBounds{tokens: d.tokensOf(r)}
 	if d.forms {
 		want.form = formOf(r)
 	}
 	for _, again := range []bool{false, true} {
-		said, err := d.once(ctx, messages, want, v, out)
+		reply, err := d.callWithRetry(ctx, messages, want, v, out)
 		if err != nil {
 			return err
 		}
 		switch {
-		case read(said.content):
+		case read(reply.content):
 			return nil
-		case (said.cut || again) && salvage(said.content, r.Task, read, out):
+		case (reply.cut || again) && salvage(reply.content, r.Task, read, out):
 			return nil
-		case said.cut:
-			return &unreadable{unusable("model %s did not finish its reply in %d tokens: raise SLUICE_LLM_MAX_TOKENS, or SLUICE_LLM_REASONING_TOKENS for a model that reasons", d.model, want.tokens)}
+		case reply.cut:
+			return &unreadableReply{configError("model %s did not finish its reply in %d tokens: raise SLUICE_LLM_MAX_TOKENS, or SLUICE_LLM_REASONING_TOKENS for a model that reasons", d.model, want.tokens)}
 		}
 		repair, err := prompt("repair_user.txt", nil)
 		if err != nil {
 			return err
 		}
-		content := said.content
+		content := reply.content
 		if strings.TrimSpace(content) == "" { // no API accepts an empty message
 			content = "(nothing)"
 		}
 		messages = append(messages, message{roleAssistant, content}, message{roleUser, repair})
 	}
-	return &unreadable{unusable("model %s did not answer in the JSON form that it was asked for, twice: choose a model that can (%s)", d.model, d.modelSetting)}
+	return &unreadableReply{configError("model %s did not answer in the JSON form that it was asked for, twice: choose a model that can (%s)", d.model, d.modelSetting)}
 }
 
 // tokensOf returns the most tokens of the reply to a request. Judgements and questions are short,
 // and longer replies do not improve them.
-func (d *dialogue) tokensOf(r wire.LLMRequest) int {
-	most := d.maxTokens
+func (d *chatProvider) tokensOf(r wire.LLMRequest) int {
+	maxTokens := d.maxTokens
 	switch {
 	case r.Task.Judges():
-		most = min(most, 100+40*len(r.Passages))
+		maxTokens = min(maxTokens, 100+40*len(r.Passages))
 	case r.Task == wire.TaskRewrite && r.Prompt == PromptPassage:
-		most = min(most, 400)
+		maxTokens = min(maxTokens, 400)
 	case r.Task == wire.TaskRewrite:
-		most = min(most, 300)
+		maxTokens = min(maxTokens, 300)
 	case r.Task == wire.TaskFeedback:
-		most = min(most, 150)
+		maxTokens = min(maxTokens, 150)
 	case r.Task == wire.TaskCorrectness:
-		most = min(most, 100)
+		maxTokens = min(maxTokens, 100)
 	}
-	return most + d.reasoning
+	return maxTokens + d.reasoning
 }
 
 // salvage passes the complete part of a reply to read. An answer is accepted only with a quote:
@@ -205,43 +205,43 @@ func salvage(content string, task wire.LLMTask, read func(content string) bool, 
 	if task == wire.TaskCorrectness {
 		return false
 	}
-	whole, ok := closed(content)
-	return ok && read(whole) && (task != wire.TaskAnswer || len(out.Quotes) > 0)
+	object, ok := closeObject(content)
+	return ok && read(object) && (task != wire.TaskAnswer || len(out.Quotes) > 0)
 }
 
-// once makes one call, with retries of transient errors, and adds its tokens to out. For a call
-// that broke off or took too long it adds the tokens sent and received, because they may have to be
-// paid.
-func (d *dialogue) once(ctx context.Context, messages []message, want expected, v *answerStream, out *Completion) (modelReply, error) {
-	most := 0
+// callWithRetry makes one call, with retries of transient errors, and adds its tokens to out. For a
+// call that broke off or took too long it adds the tokens sent and received, because they may have
+// to be paid.
+func (d *chatProvider) callWithRetry(ctx context.Context, messages []message, want replyBounds, v *answerStream, out *Completion) (modelReply, error) {
+	bound := 0
 	if want.form != "" {
-		most = mostTokens(want.form)
+		bound = tokenBound(want.form)
 	}
 	for _, m := range messages {
-		most += mostTokens(m.content)
+		bound += tokenBound(m.content)
 	}
 	reserved := false
-	said, err := d.retry.WithContext(ctx).Get(func() (modelReply, error) {
+	reply, err := d.retry.WithContext(ctx).Get(func() (modelReply, error) {
 		if !reserved {
-			if err := reserve(ctx, most, want.tokens); err != nil {
+			if err := reserve(ctx, bound, want.tokens); err != nil {
 				return modelReply{}, err
 			}
 			reserved = true
 		}
-		var piece func(string)
+		var onDelta func(string)
 		if v != nil {
 			v.begin()
-			piece = v.add
+			onDelta = v.add
 		}
-		said, err := d.speaker.complete(ctx, messages, want, piece)
-		if p := (*passing)(nil); err != nil && (ctx.Err() != nil || errors.As(err, &p) && p.begun) {
+		reply, err := d.api.complete(ctx, messages, want, onDelta)
+		if p := (*transientError)(nil); err != nil && (ctx.Err() != nil || errors.As(err, &p) && p.begun) {
 			out.InputTokens += countMessages(messages)
 			if v != nil {
 				out.OutputTokens += text.CountTokens(v.raw.String())
 			}
 			reserved = false // what was reserved is used up
 		}
-		return said, err
+		return reply, err
 	})
 	if err != nil {
 		if ctx.Err() != nil { // also if it ended between two tries
@@ -249,14 +249,14 @@ func (d *dialogue) once(ctx context.Context, messages []message, want expected, 
 		}
 		return modelReply{}, err
 	}
-	if said.input > 0 {
-		out.InputTokens += said.input
-		out.OutputTokens += said.output
+	if reply.input > 0 {
+		out.InputTokens += reply.input
+		out.OutputTokens += reply.output
 	} else { // the server does not count
 		out.InputTokens += countMessages(messages)
-		out.OutputTokens += text.CountTokens(said.content)
+		out.OutputTokens += text.CountTokens(reply.content)
 	}
-	return said, nil
+	return reply, nil
 }
 
 func countMessages(messages []message) int {

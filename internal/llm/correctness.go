@@ -29,10 +29,10 @@ func checkCorrectness(r wire.LLMRequest) error {
 	return schema.AnswerToJudge{Question: r.Question, References: r.References, Answer: r.Answer}.Check()
 }
 
-// verdict is a boolean, which some models write as text, or as 1 or 0.
-type verdict bool
+// flexibleBool is a boolean, which some models write as text, or as 1 or 0.
+type flexibleBool bool
 
-func (v *verdict) UnmarshalJSON(data []byte) error {
+func (v *flexibleBool) UnmarshalJSON(data []byte) error {
 	var text string
 	if json.Unmarshal(data, &text) != nil {
 		text = string(data)
@@ -51,7 +51,7 @@ func (v *verdict) UnmarshalJSON(data []byte) error {
 // parseCorrectness parses the judgement whether an answer is right.
 func parseCorrectness(content string) (*bool, bool) {
 	type judged struct {
-		Correct *verdict `json:"correct"`
+		Correct *flexibleBool `json:"correct"`
 	}
 	reply, ok := parseObject[judged](content, "correct")
 	if !ok || reply.Correct == nil {

@@ -2,10 +2,10 @@ package llm
 
 import "github.com/sluice-rag/sluice/schema/wire"
 
-// HearAnswer returns a function that takes the pieces of a reply. It calls say with the answer's
-// text.
-func HearAnswer(say func(string)) func(piece string) {
-	v := answerStream{say: func(d wire.LLMDelta) { say(d.Text) }}
+// StreamAnswer returns a function that takes the pieces of a reply. It calls onText with the
+// answer's text.
+func StreamAnswer(onText func(string)) func(piece string) {
+	v := answerStream{onDelta: func(d wire.LLMDelta) { onText(d.Text) }}
 	v.begin()
 	return v.add
 }

@@ -52,16 +52,16 @@ const (
 	// rankBonus is added to the score of a sentence in the first passage, half of it in the second,
 	// a third of it in the third, and so on: retrieval saw more than a sentence.
 	rankBonus = 0.1
-	// enough is the score from which a sentence answers.
-	enough = 0.425
-	// near is the share of the best score that a further sentence needs.
-	near = 0.85
+	// minScore is the score from which a sentence answers.
+	minScore = 0.425
+	// minRelativeScore is the share of the best score that a further sentence needs.
+	minRelativeScore = 0.85
 	// maxSentences bounds an answer, maxScored the sentences that are scored for it.
 	maxSentences = 3
 	maxScored    = 512
-	// newWords is how many words that are not in the question a sentence needs: a heading that
+	// minNewWords is how many words that are not in the question a sentence needs: a heading that
 	// repeats the question answers nothing.
-	newWords = 1
+	minNewWords = 1
 )
 
 // sentence is a sentence that may answer.
@@ -95,7 +95,7 @@ func (p *Extractive) Complete(ctx context.Context, r wire.LLMRequest) (Completio
 	if err != nil {
 		return Completion{}, err
 	}
-	graph := readsBy(info, r.Question)
+	graph := readerGraph(info, r.Question)
 	switch {
 	case len(r.Choices) > 0: // the weights were measured with the pair model
 		return p.pickChoice(ctx, r, info, pairReads(info))
@@ -117,9 +117,9 @@ func (p *Extractive) info(ctx context.Context) (wire.ModelInfo, error) {
 	return info, nil
 }
 
-// quote answers by the best sentences. knows is how well the encoder knows the question's script,
-// from 0 to 1, and scales the weight of the vectors.
-func (p *Extractive) quote(ctx context.Context, r wire.LLMRequest, knows float64) (Completion, error) {
+// quote answers by the best sentences. scriptShare is how well the encoder knows the question's
+// script, from 0 to 1, and scales the weight of the vectors.
+func (p *Extractive) quote(ctx context.Context, r wire.LLMRequest, scriptShare float64) (Completion, error) {
 	out := Completion{Model: "sentences"}
 	question := text.ContentWords(r.Question)
 	found := candidates(r.Passages, question)
@@ -144,7 +144,7 @@ func (p *Extractive) quote(ctx context.Context, r wire.LLMRequest, knows float64
 	}
 	share := sharedWords(question, found)
 	for i := range found {
-		found[i].score = (1-lexicalWeight)*knows*max(0, dot(vectors.Row(0), vectors.Row(i+1))) + lexicalWeight*share[i] +
+		found[i].score = (1-lexicalWeight)*scriptShare*max(0, dot(vectors.Row(0), vectors.Row(i+1))) + lexicalWeight*share[i] +
 			rankBonus/float64(1+found[i].quote.Passage)
 	}
 	best := pick(found)
@@ -181,7 +181,7 @@ func candidates(passages []wire.LLMPassage, question map[string]bool) []sentence
 			body := r.Of(p.Text)
 			words := text.ContentWords(body)
 			// The number of a heading or a list item does not count as a word.
-			if said := text.ContentWords(strings.TrimLeft(body, "0123456789.-# ")); seen[body] || len(said)-common(said, question) < newWords {
+			if content := text.ContentWords(strings.TrimLeft(body, "0123456789.-# ")); seen[body] || len(content)-common(content, question) < minNewWords {
 				continue
 			}
 			seen[body] = true
@@ -235,15 +235,15 @@ func sharedWords(question map[string]bool, found []sentence) []float64 {
 	return out
 }
 
-// pick returns the best sentences, best first, or none if the best score is below enough.
+// pick returns the best sentences, best first, or none if the best score is below minScore.
 func pick(found []sentence) []sentence {
 	ranked := slices.Clone(found)
 	slices.SortStableFunc(ranked, func(a, b sentence) int { return cmp.Compare(b.score, a.score) })
-	if ranked[0].score < enough {
+	if ranked[0].score < minScore {
 		return nil
 	}
 	n := 1
-	for n < min(len(ranked), maxSentences) && ranked[n].score >= max(enough, near*ranked[0].score) {
+	for n < min(len(ranked), maxSentences) && ranked[n].score >= max(minScore, minRelativeScore*ranked[0].score) {
 		n++
 	}
 	return ranked[:n]

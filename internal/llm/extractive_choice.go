@@ -17,13 +17,13 @@ import (
 
 // Weights of the evidence for a choice, measured by `bench answers`; see docs/questions.md.
 const (
-	// spanChoice: the words of the choice overlap the span that answers the question.
-	spanChoice = 2.0
-	// readChoice: a passage answers the question followed by the choice; a logit.
-	readChoice = 0.25
-	// wordsChoice: a sentence of a passage that answers has the words of the choice and of the
-	// question.
-	wordsChoice = 3.0
+	// spanChoiceWeight: the words of the choice overlap the span that answers the question.
+	spanChoiceWeight = 2.0
+	// readChoiceWeight: a passage answers the question followed by the choice; a logit.
+	readChoiceWeight = 0.25
+	// wordsChoiceWeight: a sentence of a passage that answers has the words of the choice and of
+	// the question.
+	wordsChoiceWeight = 3.0
 )
 
 // choiceText is a choice with the evidence for it.
@@ -38,27 +38,27 @@ type choiceText struct {
 
 // pickChoice answers by the choice with the most evidence, and quotes the best sentence for it.
 func (p *Extractive) pickChoice(ctx context.Context, r wire.LLMRequest, info wire.ModelInfo, reads bool) (Completion, error) {
-	stretches := stretchesOf(r.Passages, info.Limits[wire.OpScore])
+	chunks := splitChunks(r.Passages, info.Limits[wire.OpScore])
 	out := Completion{Model: "choices/" + info.Pack}
-	if len(stretches) == 0 {
+	if len(chunks) == 0 {
 		return out, nil
 	}
 	choices := make([]choiceText, len(r.Choices))
 	for i, c := range r.Choices {
 		choices[i] = choiceText{body: strings.TrimSpace(c), words: text.ContentWords(c)}
 	}
-	texts := inputs(r.Question, stretches, &out)
-	var answers []float64 // of each stretch, how likely it answers the question
+	texts := inputs(r.Question, chunks, &out)
+	var answers []float64 // of each chunk, how likely it answers the question
 	var err error
 	if reads {
-		answers, err = p.readChoices(ctx, r, choices, stretches, texts, &out)
+		answers, err = p.readChoices(ctx, r, choices, chunks, texts, &out)
 	} else {
-		answers, err = p.encodeChoices(ctx, r, choices, stretches, &out)
+		answers, err = p.encodeChoices(ctx, r, choices, chunks, &out)
 	}
 	if err != nil {
 		return Completion{}, fmt.Errorf("weigh %d choices against %d passages: %w", len(choices), len(r.Passages), err)
 	}
-	weighSentences(r, choices, stretches, answers)
+	weighSentences(r, choices, chunks, answers)
 	best := 0
 	for i := range choices {
 		if choices[i].value > choices[best].value {
@@ -75,9 +75,9 @@ func (p *Extractive) pickChoice(ctx context.Context, r wire.LLMRequest, info wir
 	return out, nil
 }
 
-// readChoices weighs choices by the pair model. It returns the probability that each stretch
-// answers the question.
-func (p *Extractive) readChoices(ctx context.Context, r wire.LLMRequest, choices []choiceText, stretches []stretch, texts []string, out *Completion) ([]float64, error) {
+// readChoices weighs choices by the pair model. It returns the probability that each chunk answers
+// the question.
+func (p *Extractive) readChoices(ctx context.Context, r wire.LLMRequest, choices []choiceText, chunks []chunk, texts []string, out *Completion) ([]float64, error) {
 	scores, model, err := p.reader.Score(ctx, wire.LaneInteractive, r.Question, texts, true)
 	if err == nil && len(scores) != len(texts) {
 		err = fmt.Errorf("the model server gave %d scores for %d texts", len(scores), len(texts))
@@ -86,7 +86,7 @@ func (p *Extractive) readChoices(ctx context.Context, r wire.LLMRequest, choices
 		return nil, err
 	}
 	out.Model = "choices/" + model
-	chances := make([]float64, len(stretches))
+	chances := make([]float64, len(chunks))
 	for i, s := range scores {
 		chances[i] = probability(finite(float64(s.HasAnswer)))
 		if s.Answer == nil || s.Answer.Start < 0 || s.Answer.End > len(texts[i]) || s.Answer.Start >= s.Answer.End {
@@ -94,7 +94,7 @@ func (p *Extractive) readChoices(ctx context.Context, r wire.LLMRequest, choices
 		}
 		span := text.ContentWords(texts[i][s.Answer.Start:s.Answer.End])
 		for j := range choices {
-			choices[j].value = max(choices[j].value, spanChoice*chances[i]*overlap(span, choices[j].words))
+			choices[j].value = max(choices[j].value, spanChoiceWeight*chances[i]*overlap(span, choices[j].words))
 		}
 	}
 	for j := range choices {
@@ -110,20 +110,19 @@ func (p *Extractive) readChoices(ctx context.Context, r wire.LLMRequest, choices
 		for _, s := range with {
 			best = max(best, finite(float64(s.Relevance)))
 		}
-		choices[j].value += readChoice * best
+		choices[j].value += readChoiceWeight * best
 		out.InputTokens += len(texts) * text.CountTokens(choices[j].body)
 	}
 	return chances, nil
 }
 
-// encodeChoices weighs choices by vectors. It returns the similarity of each stretch to the
-// question.
-func (p *Extractive) encodeChoices(ctx context.Context, r wire.LLMRequest, choices []choiceText, stretches []stretch, out *Completion) ([]float64, error) {
+// encodeChoices weighs choices by vectors. It returns the similarity of each chunk to the question.
+func (p *Extractive) encodeChoices(ctx context.Context, r wire.LLMRequest, choices []choiceText, chunks []chunk, out *Completion) ([]float64, error) {
 	texts := []string{r.Question}
 	for _, c := range choices {
 		texts = append(texts, r.Question+" "+c.body)
 	}
-	for _, s := range stretches {
+	for _, s := range chunks {
 		texts = append(texts, s.piece.Of(r.Passages[s.passage].Text))
 	}
 	vectors, space, err := p.encoder.EncodeQuery(ctx, wire.LaneInteractive, texts[0], texts[1:])
@@ -134,8 +133,8 @@ func (p *Extractive) encodeChoices(ctx context.Context, r wire.LLMRequest, choic
 		return nil, err
 	}
 	out.Model = "choices/" + space
-	near := make([]float64, len(stretches))
-	for i := range stretches {
+	near := make([]float64, len(chunks))
+	for i := range chunks {
 		row := vectors.Row(1 + len(choices) + i)
 		near[i] = max(0, dot(vectors.Row(0), row))
 		for j := range choices {
@@ -147,10 +146,10 @@ func (p *Extractive) encodeChoices(ctx context.Context, r wire.LLMRequest, choic
 
 // weighSentences weighs choices by the sentences that contain their words, and finds the sentence
 // to quote for each.
-func weighSentences(r wire.LLMRequest, choices []choiceText, stretches []stretch, answers []float64) {
+func weighSentences(r wire.LLMRequest, choices []choiceText, chunks []chunk, answers []float64) {
 	question := text.ContentWords(r.Question)
 	words := make([]float64, len(choices))
-	for i, s := range stretches {
+	for i, s := range chunks {
 		body := r.Passages[s.passage].Text
 		for _, sentence := range text.Sentences(s.piece.Of(body)) {
 			sentence = text.Trim(body, text.Range{Start: s.piece.Start + sentence.Start, End: s.piece.Start + sentence.End})
@@ -160,13 +159,13 @@ func weighSentences(r wire.LLMRequest, choices []choiceText, stretches []stretch
 			has := text.ContentWords(sentence.Of(body))
 			asked := share(question, has)
 			for j := range choices {
-				held := share(choices[j].words, has)
+				overlap := share(choices[j].words, has)
 				if len(choices[j].words) == 0 && strings.Contains(sentence.Of(body), choices[j].body) {
-					held = 1
+					overlap = 1
 				}
-				value := answers[i] * held * (0.25 + 0.75*asked)
+				value := answers[i] * overlap * (0.25 + 0.75*asked)
 				words[j] = max(words[j], value)
-				if held > 0 && value > choices[j].best {
+				if overlap > 0 && value > choices[j].best {
 					choices[j].best, choices[j].found = value, true
 					choices[j].quote = wire.Quote{Passage: s.passage, Start: sentence.Start, End: sentence.End}
 					if at := strings.Index(sentence.Of(body), choices[j].body); at >= 0 {
@@ -177,7 +176,7 @@ func weighSentences(r wire.LLMRequest, choices []choiceText, stretches []stretch
 		}
 	}
 	for j := range choices {
-		choices[j].value += wordsChoice * words[j]
+		choices[j].value += wordsChoiceWeight * words[j]
 	}
 }
 

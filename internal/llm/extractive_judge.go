@@ -35,12 +35,12 @@ func (p *Extractive) judge(ctx context.Context, r wire.LLMRequest) (Completion, 
 	if err != nil {
 		return Completion{}, err
 	}
-	stretches := stretchesOf(r.Passages, info.Limits[wire.OpScore])
+	chunks := splitChunks(r.Passages, info.Limits[wire.OpScore])
 	out := Completion{Model: "reader/" + info.Pack, Scores: make([]float64, len(r.Passages))}
-	if len(stretches) == 0 {
+	if len(chunks) == 0 {
 		return out, nil
 	}
-	texts := inputs(r.Question, stretches, &out)
+	texts := inputs(r.Question, chunks, &out)
 	scores, model, err := p.reader.Score(ctx, wire.LaneInteractive, r.Question, texts, false)
 	if err != nil {
 		return Completion{}, fmt.Errorf("judge %d passages: %w", len(r.Passages), err)
@@ -49,7 +49,7 @@ func (p *Extractive) judge(ctx context.Context, r wire.LLMRequest) (Completion, 
 		return Completion{}, fmt.Errorf("judge %d passages: the model server gave %d scores for %d texts", len(r.Passages), len(scores), len(texts))
 	}
 	out.Model = "reader/" + model
-	for i, s := range stretches {
+	for i, s := range chunks {
 		out.Scores[s.passage] = max(out.Scores[s.passage], judgement(r.Task, scores[i], answerable(info, wire.GraphPair)))
 	}
 	return out, nil

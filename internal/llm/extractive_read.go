@@ -19,16 +19,16 @@ func (p *Extractive) readings(ctx context.Context, r wire.LLMRequest) (Completio
 		return Completion{}, err
 	}
 	out := Completion{Model: "reranker/" + info.Pack}
-	if readsBy(info, r.Question) != wire.GraphReranker {
+	if readerGraph(info, r.Question) != wire.GraphReranker {
 		out.Model = "none"
 		return out, nil
 	}
-	stretches := stretchesOf(r.Passages, info.Limits[wire.OpRerank])
-	if len(stretches) == 0 {
+	chunks := splitChunks(r.Passages, info.Limits[wire.OpRerank])
+	if len(chunks) == 0 {
 		return out, nil
 	}
-	stretches = stretches[:min(len(stretches), maxReranked)]
-	texts := inputs(r.Question, stretches, &out)
+	chunks = chunks[:min(len(chunks), maxReranked)]
+	texts := inputs(r.Question, chunks, &out)
 	scores, model, err := p.reader.Rerank(ctx, wire.LaneInteractive, r.Question, texts, true)
 	if err != nil {
 		return Completion{}, fmt.Errorf("read %d passages: %w", len(r.Passages), err)
@@ -37,7 +37,7 @@ func (p *Extractive) readings(ctx context.Context, r wire.LLMRequest) (Completio
 		return Completion{}, fmt.Errorf("read %d passages: the model server gave %d scores for %d texts", len(r.Passages), len(scores), len(texts))
 	}
 	out.Model = "reranker/" + model
-	for i, s := range stretches {
+	for i, s := range chunks {
 		if scores[i].Answer == nil {
 			continue
 		}

@@ -114,24 +114,24 @@ func (b book) Once(ctx context.Context, c llm.Call, complete func(context.Contex
 	return reply, err
 }
 
-// liar is a provider that returns fixed results.
-type liar struct {
+// fixedProvider is a provider that returns fixed results.
+type fixedProvider struct {
 	llm.Completion
 	err error
 }
 
-func (liar) Name() string { return "liar" }
-func (l liar) Complete(context.Context, wire.LLMRequest) (llm.Completion, error) {
+func (fixedProvider) Name() string { return "liar" }
+func (l fixedProvider) Complete(context.Context, wire.LLMRequest) (llm.Completion, error) {
 	return l.Completion, l.err
 }
 
 func TestTheGatewayKeepsOnlyWhatIsProved(t *testing.T) {
 	good := wire.Quote{Passage: 0, Start: 0, End: 3}
 	for _, c := range []struct {
-		name      string
-		said      llm.Completion
-		supported bool
-		quotes    int
+		name       string
+		completion llm.Completion
+		supported  bool
+		quotes     int
 	}{
 		{"a proved answer", llm.Completion{Text: " yes ", Quotes: []wire.Quote{good, good}}, true, 1},
 		{"an answer without quotes", llm.Completion{Text: "yes"}, false, 0},
@@ -140,7 +140,7 @@ func TestTheGatewayKeepsOnlyWhatIsProved(t *testing.T) {
 		{"half a character", llm.Completion{Text: "yes", Quotes: []wire.Quote{{Passage: 2, Start: 0, End: 13}}}, false, 0},
 		{"an answer in a quote", llm.Completion{Text: "yes", Quotes: []wire.Quote{answered(2, 3, 0.5)}}, true, 1},
 	} {
-		g, err := llm.NewGateway(llm.Options{Ledger: book{}, Providers: []llm.Provider{liar{Completion: c.said}}})
+		g, err := llm.NewGateway(llm.Options{Ledger: book{}, Providers: []llm.Provider{fixedProvider{Completion: c.completion}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,9 +158,9 @@ func answered(start, end int, confidence float64) wire.Quote {
 
 func TestTheGatewayKeepsAnswersThatLieInTheirQuote(t *testing.T) {
 	for _, c := range []struct {
-		name string
-		said wire.Quote
-		kept bool
+		name       string
+		completion wire.Quote
+		kept       bool
 	}{
 		{"inside", answered(1, 8, 1), true},
 		{"before it", answered(0, 4, 0.5), false},
@@ -170,12 +170,12 @@ func TestTheGatewayKeepsAnswersThatLieInTheirQuote(t *testing.T) {
 		{"no number", answered(2, 4, math.NaN()), false},
 		{"half a character", wire.Quote{Passage: 2, Start: 0, End: 20, Answer: wire.QuoteAnswer{Start: 0, End: 13, Confidence: 1}}, false},
 	} {
-		g, err := llm.NewGateway(llm.Options{Ledger: book{}, Providers: []llm.Provider{liar{Completion: llm.Completion{Text: "yes", Quotes: []wire.Quote{c.said}}}}})
+		g, err := llm.NewGateway(llm.Options{Ledger: book{}, Providers: []llm.Provider{fixedProvider{Completion: llm.Completion{Text: "yes", Quotes: []wire.Quote{c.completion}}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		reply := g.Complete(t.Context(), request(works))
-		if len(reply.Quotes) != 1 || (reply.Quotes[0].Answer == c.said.Answer) != c.kept || !c.kept && reply.Quotes[0].Answer != (wire.QuoteAnswer{}) {
+		if len(reply.Quotes) != 1 || (reply.Quotes[0].Answer == c.completion.Answer) != c.kept || !c.kept && reply.Quotes[0].Answer != (wire.QuoteAnswer{}) {
 			t.Errorf("%s: got %+v", c.name, reply)
 		}
 	}
@@ -185,7 +185,7 @@ func TestTheGatewayKeepsAnswersThatLieInTheirQuote(t *testing.T) {
 // is valid UTF-8.
 func TestWhatTheLedgerCannotStoreIsCleaned(t *testing.T) {
 	kept := book{}
-	g, err := llm.NewGateway(llm.Options{Ledger: kept, Providers: []llm.Provider{liar{Completion: llm.Completion{Model: "m\x00", Text: "five\x00 days\xff", Quotes: []wire.Quote{{End: 3}}}}}})
+	g, err := llm.NewGateway(llm.Options{Ledger: kept, Providers: []llm.Provider{fixedProvider{Completion: llm.Completion{Model: "m\x00", Text: "five\x00 days\xff", Quotes: []wire.Quote{{End: 3}}}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestWhatTheLedgerCannotStoreIsCleaned(t *testing.T) {
 }
 
 func TestTheGatewayRefusesWhatIsWrong(t *testing.T) {
-	g, err := llm.NewGateway(llm.Options{Ledger: book{}, Providers: []llm.Provider{liar{err: errors.New("broken")}}})
+	g, err := llm.NewGateway(llm.Options{Ledger: book{}, Providers: []llm.Provider{fixedProvider{err: errors.New("broken")}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -94,7 +94,7 @@ func checkFeedback(p Provider, c Completion, reply *wire.LLMReply) error {
 // checkBackground completes the reply with an answer that no document supports. It has no quotes
 // and no links, and is empty if the model does not know the answer.
 func checkBackground(reply *wire.LLMReply) {
-	reply.Text = strings.TrimSpace(harmless(reply.Text, nil))
+	reply.Text = strings.TrimSpace(sanitize(reply.Text, nil))
 }
 
 // background refuses: a provider without a language model knows nothing by itself.
@@ -127,9 +127,9 @@ func (p *Extractive) feedback(ctx context.Context, r wire.LLMRequest) (Completio
 	if !refused {
 		read = append(read, wire.LLMPassage{Text: r.Answer})
 	}
-	stretches := stretchesOf(read, info.Limits[wire.OpScore])
+	chunks := splitChunks(read, info.Limits[wire.OpScore])
 	out := Completion{}
-	texts := inputs(r.Question, stretches, &out)
+	texts := inputs(r.Question, chunks, &out)
 	scores, model, err := p.reader.Score(ctx, wire.LaneInteractive, r.Question, texts, false)
 	if err != nil {
 		return Completion{}, fmt.Errorf("judge an answer: %w", err)
@@ -142,7 +142,7 @@ func (p *Extractive) feedback(ctx context.Context, r wire.LLMRequest) (Completio
 	for i := range best {
 		best[i] = math.Inf(-1)
 	}
-	for i, s := range stretches {
+	for i, s := range chunks {
 		if x := float64(scores[i].HasAnswer); !math.IsNaN(x) {
 			best[s.passage] = max(best[s.passage], x)
 		}

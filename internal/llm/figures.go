@@ -13,20 +13,21 @@ import (
 )
 
 // answerOfTables returns the figure that a question asks for, or a value computed from several
-// figures. It reports false if the passages have no such figure or its confidence is below least.
-func answerOfTables(r wire.LLMRequest, least float64) (Completion, bool) {
+// figures. It reports false if the passages have no such figure or its confidence is below
+// minConfidence.
+func answerOfTables(r wire.LLMRequest, minConfidence float64) (Completion, bool) {
 	inputs := make([]tabular.Input, len(r.Passages))
 	for i, p := range r.Passages {
 		inputs[i] = tabular.Input{Text: p.Text, Context: strings.Join(append([]string{p.Title}, p.Headings...), "\n")}
 	}
-	least = max(least, surest)
+	minConfidence = max(minConfidence, minFigureConfidence)
 	if r.Risk != nil { // the pack's thresholds are for the reader's answers
-		least = max(least, 1-*r.Risk)
+		minConfidence = max(minConfidence, 1-*r.Risk)
 	}
 	out := Completion{Model: "tables", Rated: true}
-	if found, ok := tabular.Derive(r.Question, inputs); ok && found.Confidence >= least {
+	if found, ok := tabular.Derive(r.Question, inputs); ok && found.Confidence >= minConfidence {
 		computedAnswer{found}.complete(&out)
-	} else if found, ok := tabular.Find(r.Question, inputs); ok && found.Confidence >= least {
+	} else if found, ok := tabular.Find(r.Question, inputs); ok && found.Confidence >= minConfidence {
 		figureAnswer{found}.complete(&out)
 	} else {
 		return out, false
@@ -59,8 +60,8 @@ func withUnit(s, unit string) string {
 // figureAnswer is a cell that answers a question.
 type figureAnswer struct{ tabular.Match }
 
-// surest is the least confidence of a figure. Below it the reader answers.
-const surest = 0.5
+// minFigureConfidence is the least confidence of a figure. Below it the reader answers.
+const minFigureConfidence = 0.5
 
 // complete writes the answer into out. It quotes the row, with the cell as its short answer, and
 // the headers above the cell.

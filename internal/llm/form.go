@@ -33,7 +33,7 @@ func formOf(r wire.LLMRequest) string {
 	}
 	citation := objectForm("sentence", `{"type":"integer","minimum":1}`,
 		"passage", fmt.Sprintf(`{"type":"integer","minimum":1,"maximum":%d}`, len(r.Passages)), "quote", text)
-	citations := fmt.Sprintf(`{"type":"array","maxItems":%d,"items":%s}`, mostCitations, citation)
+	citations := fmt.Sprintf(`{"type":"array","maxItems":%d,"items":%s}`, maxCitations, citation)
 	if len(r.Choices) == 0 {
 		return objectForm("answer", text, "citations", citations)
 	}
@@ -45,8 +45,8 @@ func formOf(r wire.LLMRequest) string {
 	return objectForm("answer", text, "choice", choice, "citations", citations)
 }
 
-// mostCitations is how many citations the prompts ask for.
-const mostCitations = 5
+// maxCitations is how many citations the prompts ask for.
+const maxCitations = 5
 
 func scoresForm(n int, score string) string {
 	return objectForm("scores", fmt.Sprintf(`{"type":"array","minItems":%d,"maxItems":%[1]d,"items":%s}`, n, score))

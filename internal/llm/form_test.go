@@ -16,7 +16,7 @@ import (
 func TestServersAreSentTheFormOfTheReply(t *testing.T) {
 	chosen := request(leave)
 	chosen.Choices = []string{"Two days", "Five days"}
-	feedback := tasked(wire.TaskFeedback)
+	feedback := taskRequest(wire.TaskFeedback)
 	feedback.Answer = "Five."
 	for name, c := range map[string]struct {
 		request wire.LLMRequest
@@ -26,12 +26,12 @@ func TestServersAreSentTheFormOfTheReply(t *testing.T) {
 		"answer": {request(leave), `{"answer":"","citations":[]}`, []string{`"answer":{"type":"string"}`, `"citations"`, `"sentence"`, `"passage"`,
 			`"maximum":2`, `"quote"`, `"required":["answer","citations"]`, `"additionalProperties":false`}},
 		"choice":     {chosen, `{"answer":"","choice":"","citations":[]}`, []string{`"answer"`, `"enum":["","A","B"]`, `"citations"`}},
-		"rewrite":    {tasked(wire.TaskRewrite), `{"question":"x"}`, []string{`"question"`}},
+		"rewrite":    {taskRequest(wire.TaskRewrite), `{"question":"x"}`, []string{`"question"`}},
 		"passage":    {passageFor(), `{"passage":"x"}`, []string{`"passage"`}},
-		"critic":     {tasked(wire.TaskCritic), `{"scores":[0,1]}`, []string{`"minItems":2`, `"maxItems":2`, `"type":"number"`}},
-		"filter":     {tasked(wire.TaskFilter), `{"scores":[0,1]}`, []string{`"minItems":2`, `"enum":[0,1]`}},
+		"critic":     {taskRequest(wire.TaskCritic), `{"scores":[0,1]}`, []string{`"minItems":2`, `"maxItems":2`, `"type":"number"`}},
+		"filter":     {taskRequest(wire.TaskFilter), `{"scores":[0,1]}`, []string{`"minItems":2`, `"enum":[0,1]`}},
 		"feedback":   {feedback, `{"score":3,"adjust":1}`, []string{`"score"`, `"adjust"`, `"enum":[1,-1]`}},
-		"background": {tasked(wire.TaskBackground), `{"background":"","answer":""}`, []string{`"background"`, `"answer"`}},
+		"background": {taskRequest(wire.TaskBackground), `{"background":"","answer":""}`, []string{`"background"`, `"answer"`}},
 	} {
 		for _, format := range []string{llm.FormatSchema, llm.FormatObject, llm.FormatText, ""} {
 			s := newScriptedOpenAI(t, turn{content: c.reply})

@@ -98,18 +98,18 @@ type Options struct {
 
 // Gateway answers completion requests. It is safe for concurrent use.
 type Gateway struct {
-	ledger    Ledger
-	deltas    Deltas
-	accounts  Accounts
-	cache     Cache
-	maxWait   time.Duration
-	lines     lines
-	providers map[string]*member
-	chain     []*member // for requests that name no provider
-	tracer    trace.Tracer
-	duration  metric.Float64Histogram
-	tokens    metric.Int64Counter
-	fallbacks metric.Int64Counter
+	ledger       Ledger
+	deltas       Deltas
+	accounts     Accounts
+	cache        Cache
+	maxWait      time.Duration
+	tenantQueues tenantQueues
+	providers    map[string]*pricedProvider
+	chain        []*pricedProvider // for requests that name no provider
+	tracer       trace.Tracer
+	duration     metric.Float64Histogram
+	tokens       metric.Int64Counter
+	fallbacks    metric.Int64Counter
 }
 
 // NewGateway makes a gateway.
@@ -118,13 +118,13 @@ func NewGateway(o Options) (*Gateway, error) {
 		return nil, errors.New("make a language model gateway: no provider")
 	}
 	if o.BreakerPause <= 0 {
-		o.BreakerPause = pauseFor
+		o.BreakerPause = openDuration
 	}
 	if o.MaxWait <= 0 {
 		o.MaxWait = maxWait
 	}
 	g := &Gateway{ledger: o.Ledger, deltas: o.Deltas, accounts: o.Accounts, cache: o.Cache, maxWait: o.MaxWait,
-		providers: map[string]*member{}, tracer: otel.Tracer(scope)}
+		providers: map[string]*pricedProvider{}, tracer: otel.Tracer(scope)}
 	meter := otel.Meter(scope)
 	var breakers metric.Int64Gauge
 	var problems [4]error
@@ -136,7 +136,7 @@ func NewGateway(o Options) (*Gateway, error) {
 		return nil, fmt.Errorf("make language model metrics: %w", err)
 	}
 	for _, p := range o.Providers {
-		g.providers[p.Name()] = newMember(p, o.Prices[p.Name()], o.BreakerPause, breakers)
+		g.providers[p.Name()] = newPricedProvider(p, o.Prices[p.Name()], o.BreakerPause, breakers)
 	}
 	for _, name := range append([]string{o.Providers[0].Name()}, o.Fallback...) {
 		m, ok := g.providers[name]
@@ -184,21 +184,22 @@ func (g *Gateway) complete(ctx context.Context, r wire.LLMRequest) (wire.LLMRepl
 		return wire.LLMReply{}, err
 	}
 	if r.Task == wire.TaskWho {
-		return who(chain[0].Provider), nil
+		return providerReply(chain[0].Provider), nil
 	}
 	out, err := g.deltasOf(r)
 	if err != nil {
 		return wire.LLMReply{}, err
 	}
-	reply, err := g.once(ctx, chain, r, out)
+	reply, err := g.answerOnce(ctx, chain, r, out)
 	if err == nil {
 		out.end(reply.Text)
 	}
 	return reply, err
 }
 
-// who returns a reply with a provider and its model. Sluice's own provider has no model name.
-func who(p Provider) wire.LLMReply {
+// providerReply returns a reply with a provider and its model. Sluice's own provider has no model
+// name.
+func providerReply(p Provider) wire.LLMReply {
 	u := schema.Usage{Provider: p.Name()}
 	if m, ok := p.(Remote); ok {
 		u.Model = text.Clean(m.Model())
@@ -206,8 +207,8 @@ func who(p Provider) wire.LLMReply {
 	return wire.LLMReply{Envelope: wire.Header(), Usage: u}
 }
 
-// once answers a question's step once, through the ledger, and a search's step each time.
-func (g *Gateway) once(ctx context.Context, chain []*member, r wire.LLMRequest, out *deltas) (wire.LLMReply, error) {
+// answerOnce answers a question's step once, through the ledger, and a search's step each time.
+func (g *Gateway) answerOnce(ctx context.Context, chain []*pricedProvider, r wire.LLMRequest, out *deltas) (wire.LLMReply, error) {
 	call := Call{ID: schema.NewID(), Tenant: r.Tenant, Step: r.Step, Task: r.Task}
 	var err error
 	if call.RequestHash, err = hash(chain[0].Name(), r); err != nil {
@@ -239,16 +240,16 @@ func (g *Gateway) warn(ctx context.Context, what string, tenant uuid.UUID, err e
 }
 
 // check validates a request and returns the providers that may answer it, in order.
-func (g *Gateway) check(r wire.LLMRequest) ([]*member, error) {
+func (g *Gateway) check(r wire.LLMRequest) ([]*pricedProvider, error) {
 	chain := g.chain
 	if r.Provider != "" {
-		chain = []*member{g.providers[r.Provider]}
+		chain = []*pricedProvider{g.providers[r.Provider]}
 	}
 	if r.Trial || r.Task == wire.TaskCorrectness { // different models are not comparable
 		chain = chain[:1]
 	}
 	if r.Prompt == PromptAsk && len(chain) > 1 { // extractive writes no questions, and its error would hide the first one's
-		chain = append(chain[:1:1], slices.DeleteFunc(slices.Clone(chain[1:]), func(m *member) bool { return m.Name() == extractiveName })...)
+		chain = append(chain[:1:1], slices.DeleteFunc(slices.Clone(chain[1:]), func(m *pricedProvider) bool { return m.Name() == extractiveName })...)
 	}
 	switch {
 	case r.Task == wire.TaskWho && chain[0] != nil && r.Tenant != uuid.Nil:

@@ -47,12 +47,12 @@ const openAIAddress = "https://api.openai.com/v1/"
 
 // OpenAI is the provider "openai".
 type OpenAI struct {
-	dialogue
-	official  bool // OpenAI's own server
-	format    atomic.Pointer[string]
-	seeking   atomic.Bool // until the server has accepted a format, with FormatAuto
-	chat      openai.ChatCompletionService
-	transport *http.Transport
+	chatProvider
+	official    bool // OpenAI's own server
+	format      atomic.Pointer[string]
+	negotiating atomic.Bool // until the server has accepted a format, with FormatAuto
+	chat        openai.ChatCompletionService
+	transport   *http.Transport
 }
 
 var _ Streamer = (*OpenAI)(nil)
@@ -85,12 +85,12 @@ func NewOpenAI(o OpenAIOptions) (*OpenAI, error) {
 	if o.Key != "" {
 		options = append(options, option.WithAPIKey(o.Key))
 	}
-	p := &OpenAI{dialogue: dialogue{endpoint: at, maxTokens: o.MaxTokens, reasoning: o.ReasoningTokens, forms: o.Format == FormatSchema || o.Format == FormatAuto, retry: retryPassing[modelReply](o.Pause)},
+	p := &OpenAI{chatProvider: chatProvider{endpoint: at, maxTokens: o.MaxTokens, reasoning: o.ReasoningTokens, forms: o.Format == FormatSchema || o.Format == FormatAuto, retry: retryTransient[modelReply](o.Pause)},
 		official: o.BaseURL == openAIAddress, chat: openai.NewChatCompletionService(options...), transport: transport}
-	p.speaker = p
+	p.api = p
 	if o.Format == FormatAuto {
 		o.Format = FormatSchema
-		p.seeking.Store(true)
+		p.negotiating.Store(true)
 	}
 	p.format.Store(&o.Format)
 	return p, nil
@@ -102,37 +102,37 @@ func (*OpenAI) Name() string { return "openai" }
 // Close drops idle connections.
 func (p *OpenAI) Close() { p.transport.CloseIdleConnections() }
 
-// looser has, for each format that a server may reject, the next looser one.
-var looser = map[string]string{FormatSchema: FormatObject, FormatObject: FormatText}
+// looserFormat has, for each format that a server may reject, the next looser one.
+var looserFormat = map[string]string{FormatSchema: FormatObject, FormatObject: FormatText}
 
 // complete implements completer. A server that rejects the first request may not support its
 // format. It is asked again with looser formats, and from then on with the one that it accepts.
-func (p *OpenAI) complete(ctx context.Context, messages []message, want expected, piece func(string)) (modelReply, error) {
+func (p *OpenAI) complete(ctx context.Context, messages []message, want replyBounds, onDelta func(string)) (modelReply, error) {
 	format := *p.format.Load()
-	said, err := p.completeInFormat(ctx, format, messages, want, piece)
+	reply, err := p.completeInFormat(ctx, format, messages, want, onDelta)
 	first := err
-	for p.seeking.Load() && refusedForm(err) && looser[format] != "" {
-		format = looser[format]
-		said, err = p.completeInFormat(ctx, format, messages, want, piece)
+	for p.negotiating.Load() && isFormatRejected(err) && looserFormat[format] != "" {
+		format = looserFormat[format]
+		reply, err = p.completeInFormat(ctx, format, messages, want, onDelta)
 	}
-	if err == nil && p.seeking.CompareAndSwap(true, false) {
+	if err == nil && p.negotiating.CompareAndSwap(true, false) {
 		p.format.Store(&format)
 	}
-	if refusedForm(err) {
+	if isFormatRejected(err) {
 		return modelReply{}, p.explain(ctx, first) // the format was not at fault
 	}
-	return said, err
+	return reply, err
 }
 
-// refusedForm reports whether a server rejected the request as malformed.
-func refusedForm(err error) bool {
+// isFormatRejected reports whether a server rejected the request as malformed.
+func isFormatRejected(err error) bool {
 	var api *openai.Error
 	return errors.As(err, &api) && (api.StatusCode == http.StatusBadRequest || api.StatusCode == http.StatusUnprocessableEntity)
 }
 
 // completeInFormat makes a call with a response format. If the server rejects the request, the
 // error is the client library's, unchanged.
-func (p *OpenAI) completeInFormat(ctx context.Context, format string, messages []message, want expected, piece func(string)) (modelReply, error) {
+func (p *OpenAI) completeInFormat(ctx context.Context, format string, messages []message, want replyBounds, onDelta func(string)) (modelReply, error) {
 	params := openai.ChatCompletionNewParams{Model: p.model}
 	switch format {
 	case FormatObject:
@@ -158,25 +158,25 @@ func (p *OpenAI) completeInFormat(ctx context.Context, format string, messages [
 		params.MaxTokens = openai.Int(int64(want.tokens))
 		params.Temperature = openai.Float(0)
 	}
-	if piece != nil {
-		return p.completeStreaming(ctx, params, piece)
+	if onDelta != nil {
+		return p.completeStreaming(ctx, params, onDelta)
 	}
 	reply, err := p.chat.New(ctx, params)
-	if refusedForm(err) {
+	if isFormatRejected(err) {
 		return modelReply{}, err
 	}
 	if err != nil {
 		return modelReply{}, p.explain(ctx, err)
 	}
 	if len(reply.Choices) == 0 {
-		return modelReply{}, p.broken("gave a completion without choices")
+		return modelReply{}, p.malformedReply("gave a completion without choices")
 	}
 	return modelReply{content: reply.Choices[0].Message.Content, cut: reply.Choices[0].FinishReason == "length",
 		input: int(reply.Usage.PromptTokens), output: int(reply.Usage.CompletionTokens)}, nil
 }
 
-// completeStreaming makes a call whose reply is streamed to piece.
-func (p *OpenAI) completeStreaming(ctx context.Context, params openai.ChatCompletionNewParams, piece func(string)) (modelReply, error) {
+// completeStreaming makes a call whose reply is streamed to onDelta.
+func (p *OpenAI) completeStreaming(ctx context.Context, params openai.ChatCompletionNewParams, onDelta func(string)) (modelReply, error) {
 	params.StreamOptions.IncludeUsage = openai.Bool(true)
 	stream := p.chat.NewStreaming(ctx, params, option.WithMiddleware(completionAsEvents))
 	defer stream.Close() //nolint:errcheck // all that counts has been read
@@ -194,19 +194,19 @@ func (p *OpenAI) completeStreaming(ctx context.Context, params openai.ChatComple
 		choice := chunk.Choices[0]
 		if choice.Delta.Content != "" {
 			content = append(content, choice.Delta.Content...)
-			piece(choice.Delta.Content)
+			onDelta(choice.Delta.Content)
 		}
 		if choice.FinishReason != "" {
 			finished, out.cut = true, choice.FinishReason == "length"
 		}
 	}
-	if err := stream.Err(); refusedForm(err) {
+	if err := stream.Err(); isFormatRejected(err) {
 		return modelReply{}, err
 	} else if err != nil {
 		return modelReply{}, p.explain(ctx, err)
 	}
 	if !finished {
-		return modelReply{}, p.broken("broke off its reply")
+		return modelReply{}, p.malformedReply("broke off its reply")
 	}
 	out.content = string(content)
 	return out, nil
@@ -224,11 +224,11 @@ func (p *OpenAI) explain(ctx context.Context, err error) error {
 		if api.Response != nil {
 			header = api.Response.Header
 		}
-		return p.refused(api.StatusCode, header, api.Message)
+		return p.statusError(api.StatusCode, header, api.Message)
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return p.broken("broke off its reply")
+		return p.malformedReply("broke off its reply")
 	case errors.As(err, &network):
 		return p.unreachable(errors.Unwrap(err))
 	}
-	return p.broken("gave a reply that is not a completion: %v", err)
+	return p.malformedReply("gave a reply that is not a completion: %v", err)
 }

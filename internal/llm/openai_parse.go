@@ -47,9 +47,9 @@ func parseObject[T any](content, member string) (out T, ok bool) {
 	return out, ok
 }
 
-// closed returns the complete part of a JSON object that was cut off or is malformed, with its open
-// brackets closed. Incomplete values are dropped. ok is false if no value is complete.
-func closed(content string) (object string, ok bool) {
+// closeObject returns the complete part of a JSON object that was cut off or is malformed, with its
+// open brackets closed. Incomplete values are dropped. ok is false if no value is complete.
+func closeObject(content string) (object string, ok bool) {
 	content = withoutReasoning(content)
 	start := strings.IndexByte(content, '{')
 	if start < 0 {
@@ -97,13 +97,13 @@ func closed(content string) (object string, ok bool) {
 	}
 }
 
-// words is a text that some models write as a number or a boolean.
-type words struct {
+// flexibleText is a text that some models write as a number or a boolean.
+type flexibleText struct {
 	text   string
 	quoted bool // it is a JSON string
 }
 
-func (w *words) UnmarshalJSON(data []byte) error {
+func (w *flexibleText) UnmarshalJSON(data []byte) error {
 	if w.quoted = json.Unmarshal(data, &w.text) == nil; w.quoted {
 		return nil
 	}

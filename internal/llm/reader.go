@@ -45,24 +45,24 @@ const (
 	// rankLogit is added for a span of the first passage, half of it for the second, a third of it
 	// for the third, and so on.
 	rankLogit = 1.0
-	// nearLogit is how far below the best span a further one may be.
-	nearLogit = 1.5
-	// madeUp is subtracted from a passage for a name in the question that the passage, its title
-	// and its heading lack, and again for such a number: whatever the passage says is about
+	// maxLogitGap is how far below the best span a further one may be.
+	maxLogitGap = 1.5
+	// mismatchPenalty is subtracted from a passage for a name in the question that the passage, its
+	// title and its heading lack, and again for such a number: whatever the passage says is about
 	// something else.
-	madeUp = 1.0
-	// offQuestion is subtracted if the sentences of a span have none of the question's content, and
-	// in proportion if they lack part of it.
-	offQuestion = 1.0
-	// mostLacking is the largest share of the question's content that the nearest sentences may
+	mismatchPenalty = 1.0
+	// missingPenalty is subtracted if the sentences of a span have none of the question's content,
+	// and in proportion if they lack part of it.
+	missingPenalty = 1.0
+	// maxMissingShare is the largest share of the question's content that the nearest sentences may
 	// lack.
-	mostLacking = 0.5
-	// allowedLoss is how far these subtractions may take a passage below the threshold for having
+	maxMissingShare = 0.5
+	// maxPenalty is how far these subtractions may take a passage below the threshold for having
 	// the answer.
-	allowedLoss = 0.5
-	// otherSort is how far below the best span a span of the kind asked for may be to replace it if
-	// the best one is of another kind. Both scores are sums of two logits.
-	otherSort = 6.0
+	maxPenalty = 0.5
+	// maxKindGap is how far below the best span a span of the kind asked for may be to replace it
+	// if the best one is of another kind. Both scores are sums of two logits.
+	maxKindGap = 6.0
 	// readTokens is the most tokens of internal/text in a piece of a passage. With its title a
 	// piece stays under the modelTokens that the shipped models read. For a model that reads less
 	// it is reduced in proportion.
@@ -79,10 +79,10 @@ func pairReads(info wire.ModelInfo) bool {
 	return slices.Contains(info.Operations, wire.OpScore) && !info.NoSpans
 }
 
-// readsBy returns the graph that finds answers to a question in texts: the reranker, or else the
-// pair model. It returns "" if the pack has no such graph, or none that knows the script of at
+// readerGraph returns the graph that finds answers to a question in texts: the reranker, or else
+// the pair model. It returns "" if the pack has no such graph, or none that knows the script of at
 // least half of the question.
-func readsBy(info wire.ModelInfo, question string) string {
+func readerGraph(info wire.ModelInfo, question string) string {
 	knows := func(op wire.ModelOp) bool { return text.InScripts(question, info.Scripts[op]) >= 0.5 }
 	switch {
 	case slices.Contains(info.Operations, wire.OpRerank) && !info.NoRerankSpans && knows(wire.OpRerank):
@@ -93,8 +93,8 @@ func readsBy(info wire.ModelInfo, question string) string {
 	return ""
 }
 
-// stretch is a piece of a passage as the reader reads it.
-type stretch struct {
+// chunk is a piece of a passage as the reader reads it.
+type chunk struct {
 	passage int
 	piece   text.Range // in the passage
 	input   string     // the piece with its title and headings
@@ -116,20 +116,20 @@ func (p *Extractive) read(ctx context.Context, r wire.LLMRequest, info wire.Mode
 	}
 	out := Completion{Model: by + info.Pack}
 	calibrated := calibrationOf(info, graph)
-	if c, ok := answerOfTables(r, calibrated.least(r.Risk)); ok {
+	if c, ok := answerOfTables(r, calibrated.minConfidence(r.Risk)); ok {
 		return c, nil
 	}
-	stretches := stretchesOf(r.Passages, info.Limits[op])
-	if len(stretches) == 0 {
+	chunks := splitChunks(r.Passages, info.Limits[op])
+	if len(chunks) == 0 {
 		return out, nil
 	}
 	var err error
 	if graph == wire.GraphReranker {
-		stretches, err = p.foremost(ctx, r, info, stretches)
+		chunks, err = p.rerankerChunks(ctx, r, info, chunks)
 	}
 	var scores []wire.PairScore
 	var model string
-	texts := inputs(r.Question, stretches, &out)
+	texts := inputs(r.Question, chunks, &out)
 	if err == nil {
 		scores, model, err = read(ctx, wire.LaneInteractive, r.Question, texts, true)
 	}
@@ -144,12 +144,12 @@ func (p *Extractive) read(ctx context.Context, r wire.LLMRequest, info wire.Mode
 		return Completion{}, fmt.Errorf("read %d passages: the model server gave %d scores for %d texts", len(r.Passages), len(scores), len(texts))
 	}
 	out.Model = by + model
-	spans, nearest := choose(r.Question, r.Passages, stretches, scores, answerable(info, graph))
+	spans, nearest := choose(r.Question, r.Passages, chunks, scores, answerable(info, graph))
 	out.Rated, out.Withheld = calibrated.known(), calibrated.rate(spans, r.Risk)
 	if len(spans) > 0 {
 		out.Features = spans[0].features
 	} else if len(nearest) > 0 {
-		spans, out.Withheld = nearest, nothingAnswers
+		spans, out.Withheld = nearest, noAnswerReason
 	}
 	bodies := make([]string, len(spans))
 	for i, s := range spans {
@@ -161,10 +161,10 @@ func (p *Extractive) read(ctx context.Context, r wire.LLMRequest, info wire.Mode
 	return out, nil
 }
 
-// foremost returns the stretches that the reranker reads, in their original order. If there are
+// rerankerChunks returns the chunks that the reranker reads, in their original order. If there are
 // more than maxReranked it takes those with the pair model's highest has_answer; without a pair
 // model, the first ones.
-func (p *Extractive) foremost(ctx context.Context, r wire.LLMRequest, info wire.ModelInfo, all []stretch) ([]stretch, error) {
+func (p *Extractive) rerankerChunks(ctx context.Context, r wire.LLMRequest, info wire.ModelInfo, all []chunk) ([]chunk, error) {
 	if len(all) <= maxReranked {
 		return all, nil
 	}
@@ -188,7 +188,7 @@ func (p *Extractive) foremost(ctx context.Context, r wire.LLMRequest, info wire.
 	})
 	order = order[:maxReranked]
 	slices.Sort(order)
-	best := make([]stretch, len(order))
+	best := make([]chunk, len(order))
 	for i, j := range order {
 		best[i] = all[j]
 	}
@@ -206,21 +206,21 @@ func answerable(info wire.ModelInfo, graph string) float64 {
 	return info.Calibrated["answerable"]
 }
 
-// stretchesOf cuts passages at sentence ends into pieces that the model reads whole, and drops
-// repeated texts. room is how many of its own tokens the model reads; 0: unknown.
-func stretchesOf(passages []wire.LLMPassage, room int) []stretch {
-	most := readTokens
-	if room > 0 {
-		most = min(most, max(1, room*readTokens/modelTokens))
+// splitChunks cuts passages at sentence ends into pieces that the model reads whole, and drops
+// repeated texts. tokens is how many of its own tokens the model reads; 0: unknown.
+func splitChunks(passages []wire.LLMPassage, tokens int) []chunk {
+	maxTokens := readTokens
+	if tokens > 0 {
+		maxTokens = min(maxTokens, max(1, tokens*readTokens/modelTokens))
 	}
-	var out []stretch
+	var out []chunk
 	seen := map[string]bool{}
 	for i, p := range passages {
 		var pieces []text.Range
 		tokens := 0
 		for _, s := range text.Sentences(p.Text) {
 			n := text.CountTokens(s.Of(p.Text))
-			if len(pieces) == 0 || tokens+n > most {
+			if len(pieces) == 0 || tokens+n > maxTokens {
 				pieces, tokens = append(pieces, text.Range{Start: s.Start}), 0
 			}
 			pieces[len(pieces)-1].End = s.End
@@ -234,7 +234,7 @@ func stretchesOf(passages []wire.LLMPassage, room int) []stretch {
 			}
 			seen[body] = true
 			input, offset := text.InContext(p.Title, p.Headings, body)
-			if out = append(out, stretch{passage: i, piece: piece, input: input, offset: offset}); len(out) == maxRead {
+			if out = append(out, chunk{passage: i, piece: piece, input: input, offset: offset}); len(out) == maxRead {
 				return out
 			}
 		}
@@ -242,29 +242,28 @@ func stretchesOf(passages []wire.LLMPassage, room int) []stretch {
 	return out
 }
 
-// inputs returns the texts of stretches, and sets out.InputTokens to their tokens and the
-// question's.
-func inputs(question string, stretches []stretch, out *Completion) []string {
-	texts := make([]string, len(stretches))
+// inputs returns the texts of chunks, and sets out.InputTokens to their tokens and the question's.
+func inputs(question string, chunks []chunk, out *Completion) []string {
+	texts := make([]string, len(chunks))
 	out.InputTokens = text.CountTokens(question)
-	for i, s := range stretches {
+	for i, s := range chunks {
 		texts[i] = s.input
 		out.InputTokens += text.CountTokens(s.input)
 	}
 	return texts
 }
 
-// nothingAnswers is why an answer is withheld if no passage has one.
-const nothingAnswers = "no passage says it"
+// noAnswerReason is why an answer is withheld if no passage has one.
+const noAnswerReason = "no passage says it"
 
-// choose returns the best spans, best first. There are none if no passage reaches the logit least
-// of having the answer, or the model's scores are not numbers. Each span is quoted with the
-// sentences that it lies in. nearest has the best sentences of each passage that have at least half
-// of the question's content, best first, without a short answer.
-func choose(question string, passages []wire.LLMPassage, stretches []stretch, scores []wire.PairScore, least float64) (best, nearest []span) {
+// choose returns the best spans, best first. There are none if no passage reaches the logit
+// minLogit of having the answer, or the model's scores are not numbers. Each span is quoted with
+// the sentences that it lies in. nearest has the best sentences of each passage that have at least
+// half of the question's content, best first, without a short answer.
+func choose(question string, passages []wire.LLMPassage, chunks []chunk, scores []wire.PairScore, minLogit float64) (best, nearest []span) {
 	var all, good []scoredSpan
 	asked := text.ExpectedAnswerType(question)
-	for i, s := range stretches {
+	for i, s := range chunks {
 		x := scores[i]
 		has := float64(x.HasAnswer)
 		if x.Answer == nil || math.IsNaN(has) || math.IsNaN(float64(x.Answer.Score)) {
@@ -280,24 +279,24 @@ func choose(question string, passages []wire.LLMPassage, stretches []stretch, sc
 			short = wire.QuoteAnswer{}
 		}
 		whole := sentencesAround(body, answer)
-		found := scoredSpan{hasAnswer: has, score: float64(score), next: float64(score) - surely, asked: asked, fits: ok, words: sameWords(answer.Of(body)),
-			lacks: lacking(question, s, whole.Of(body))}
+		found := scoredSpan{hasAnswer: has, score: float64(score), next: float64(score) - maxFeature, asked: asked, fits: ok, words: sameWords(answer.Of(body)),
+			missing: findMissing(question, s, whole.Of(body))}
 		for _, other := range x.Others {
 			if other.Score != score {
 				found.next = max(found.next, float64(other.Score))
 			}
 		}
-		loss := found.lacks.loss()
+		penalty := found.missing.penalty()
 		found.quote = wire.Quote{Passage: s.passage, Start: whole.Start, End: whole.End, Answer: short}
-		found.value = has - loss + spanWeight*float64(score) + rankLogit/float64(1+s.passage)
+		found.value = has - penalty + spanWeight*float64(score) + rankLogit/float64(1+s.passage)
 		all = append(all, found)
-		if has >= least && has-loss >= least-allowedLoss {
+		if has >= minLogit && has-penalty >= minLogit-maxPenalty {
 			good = append(good, found)
 		}
 	}
 	byValue(good)
 	for _, r := range good {
-		if len(best) == maxSentences || r.value < good[0].value-nearLogit {
+		if len(best) == maxSentences || r.value < good[0].value-maxLogitGap {
 			break
 		}
 		r.features = features(r, all)
@@ -309,7 +308,7 @@ func choose(question string, passages []wire.LLMPassage, stretches []stretch, sc
 		if len(nearest) == maxSentences {
 			break
 		}
-		if r.lacks.share <= mostLacking && !seen[r.quote.Passage] {
+		if r.missing.share <= maxMissingShare && !seen[r.quote.Passage] {
 			seen[r.quote.Passage] = true
 			r.quote.Answer = wire.QuoteAnswer{}
 			nearest = append(nearest, r.span)
@@ -318,16 +317,16 @@ func choose(question string, passages []wire.LLMPassage, stretches []stretch, sc
 	return best, nearest
 }
 
-// answer returns the best span of a stretch as a range of the passage's text, or an empty range if
-// it cannot be quoted. If it is not of the kind that the question asks for, the best span of that
-// kind that scores nearly as high replaces it. ok says whether the span is of that kind.
-func (s stretch) answer(asked text.AnswerType, body string, x wire.PairScore) (answer text.Range, score float32, ok bool) {
+// answer returns the best span of a chunk as a range of the passage's text, or an empty range if it
+// cannot be quoted. If it is not of the kind that the question asks for, the best span of that kind
+// that scores nearly as high replaces it. ok says whether the span is of that kind.
+func (s chunk) answer(asked text.AnswerType, body string, x wire.PairScore) (answer text.Range, score float32, ok bool) {
 	best := s.rangeInPassage(body, *x.Answer)
 	if best.Start >= best.End || asked.Fits(body, best) {
 		return best, x.Answer.Score, true
 	}
 	for _, other := range x.Others {
-		if !(other.Score >= x.Answer.Score-otherSort) {
+		if !(other.Score >= x.Answer.Score-maxKindGap) {
 			break
 		}
 		if r := s.rangeInPassage(body, other); r.Start < r.End && asked.Fits(body, r) {
@@ -337,9 +336,9 @@ func (s stretch) answer(asked text.AnswerType, body string, x wire.PairScore) (a
 	return best, x.Answer.Score, false
 }
 
-// rangeInPassage converts a span of a stretch's input to a range of the passage's text. The range
-// is empty if the span is not part of that text.
-func (s stretch) rangeInPassage(body string, a wire.AnswerSpan) text.Range {
+// rangeInPassage converts a span of a chunk's input to a range of the passage's text. The range is
+// empty if the span is not part of that text.
+func (s chunk) rangeInPassage(body string, a wire.AnswerSpan) text.Range {
 	// An answer in the title cannot be quoted from the passage.
 	start, end := a.Start-s.offset, a.End-s.offset
 	if start < 0 || start >= end || end > s.piece.End-s.piece.Start {
@@ -348,11 +347,11 @@ func (s stretch) rangeInPassage(body string, a wire.AnswerSpan) text.Range {
 	return text.Trim(body, text.Range{Start: s.piece.Start + start, End: s.piece.Start + end})
 }
 
-// lacking returns what a stretch, and the sentences quoted of it, lack of the question.
-func lacking(question string, s stretch, quoted string) lacks {
+// findMissing returns what a chunk, and the sentences quoted of it, lack of the question.
+func findMissing(question string, s chunk, quoted string) missingContent {
 	question = withoutVersion(question, s.input[:s.offset])
 	in := text.Supported(question, "", s.input, "")
-	return lacks{share: 1 - text.Supported(question, "", quoted, s.input[:s.offset]).Whole, name: in.Name, number: in.Number}
+	return missingContent{share: 1 - text.Supported(question, "", quoted, s.input[:s.offset]).Whole, name: in.Name, number: in.Number}
 }
 
 // versionAsked matches a version in a question.
@@ -365,13 +364,13 @@ func withoutVersion(question, context string) string {
 		return question
 	}
 	named := identity.Periods(context)
-	return versionAsked.ReplaceAllStringFunc(question, func(said string) string {
-		for _, p := range identity.Periods(said) {
+	return versionAsked.ReplaceAllStringFunc(question, func(match string) string {
+		for _, p := range identity.Periods(match) {
 			if p.Version != "" && slices.Contains(named, p) {
 				return " "
 			}
 		}
-		return said
+		return match
 	})
 }
 

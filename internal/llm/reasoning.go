@@ -6,8 +6,8 @@ package llm
 import "strings"
 
 const (
-	thinks  = "<think>"
-	thought = "</think>"
+	thinkOpen  = "<think>"
+	thinkClose = "</think>"
 )
 
 // withoutReasoning removes the reasoning at the beginning of a reply. Some servers leave out its
@@ -18,7 +18,7 @@ func withoutReasoning(reply string) string {
 	if strings.HasPrefix(strings.TrimLeft(reply, " \t\r\n"), "{") {
 		return reply
 	}
-	if _, after, found := strings.Cut(reply, thought); found {
+	if _, after, found := strings.Cut(reply, thinkClose); found {
 		return after
 	}
 	return reply
@@ -46,19 +46,19 @@ func (r *reasoning) skip(piece string) string {
 			r.buffered += piece
 			begin := strings.TrimLeft(r.buffered, " \t\r\n")
 			switch {
-			case strings.HasPrefix(begin, thinks):
-				r.state, piece, r.buffered = inReasoning, begin[len(thinks):], ""
+			case strings.HasPrefix(begin, thinkOpen):
+				r.state, piece, r.buffered = inReasoning, begin[len(thinkOpen):], ""
 				continue
-			case strings.HasPrefix(thinks, begin):
+			case strings.HasPrefix(thinkOpen, begin):
 				return "" // it may become the tag
 			}
 			r.state, piece, r.buffered = inReply, r.buffered, ""
 			return piece
 		case inReasoning:
 			r.buffered += piece
-			_, rest, found := strings.Cut(r.buffered, thought)
+			_, rest, found := strings.Cut(r.buffered, thinkClose)
 			if !found {
-				r.buffered = r.buffered[max(0, len(r.buffered)-len(thought)+1):]
+				r.buffered = r.buffered[max(0, len(r.buffered)-len(thinkClose)+1):]
 				return ""
 			}
 			r.state, piece, r.buffered = beforeReply, rest, "" // some models reason twice

@@ -65,7 +65,7 @@ type RemoteModels struct {
 // NewRemoteModels checks the options and returns the models.
 func NewRemoteModels(o RemoteOptions) (*RemoteModels, error) {
 	if o.BreakerPause <= 0 {
-		o.BreakerPause = pauseFor
+		o.BreakerPause = openDuration
 	}
 	if o.MaxWait <= 0 {
 		o.MaxWait = maxWait
@@ -76,7 +76,7 @@ func NewRemoteModels(o RemoteOptions) (*RemoteModels, error) {
 	if o.Bulk <= 0 {
 		o.Bulk = 6
 	}
-	x := &RemoteModels{options: o, retry: retryPassing[struct{}](o.Pause), bulk: make(chan struct{}, o.Bulk), tracer: otel.Tracer(scope)}
+	x := &RemoteModels{options: o, retry: retryTransient[struct{}](o.Pause), bulk: make(chan struct{}, o.Bulk), tracer: otel.Tracer(scope)}
 	meter := otel.Meter(scope)
 	var breakers metric.Int64Gauge
 	var problems [3]error
@@ -87,8 +87,8 @@ func NewRemoteModels(o RemoteOptions) (*RemoteModels, error) {
 		return nil, fmt.Errorf("make metrics of models behind an API: %w", err)
 	}
 	var err, other error
-	x.embed, err = newRemoteServer(o.Embed, "SLUICE_EMBED", newGuard("the server of SLUICE_EMBED_URL", "embeddings", o.BreakerPause, breakers))
-	x.rerank, other = newRemoteServer(o.Rerank, "SLUICE_RERANK", newGuard("the server of SLUICE_RERANK_URL", "rerank", o.BreakerPause, breakers))
+	x.embed, err = newRemoteServer(o.Embed, "SLUICE_EMBED", newServerBreaker("the server of SLUICE_EMBED_URL", "embeddings", o.BreakerPause, breakers))
+	x.rerank, other = newRemoteServer(o.Rerank, "SLUICE_RERANK", newServerBreaker("the server of SLUICE_RERANK_URL", "rerank", o.BreakerPause, breakers))
 	return x, errors.Join(err, other)
 }
 
@@ -112,15 +112,15 @@ type job struct {
 	by       wire.RemoteModel
 	deadline time.Time
 	price    Price
-	most     billed // the most that it may use
+	maxUse   billed // the most that it may use
 }
 
 // inBatches does a request in calls of at most size texts each. call makes one call for the texts
-// with the indices in batch, and returns the tokens to pay for. most bounds the tokens of the whole
-// request.
-func (x *RemoteModels) inBatches(ctx context.Context, e remoteEndpoint, j job, most int, texts []string, size int,
+// with the indices in batch, and returns the tokens to pay for. maxTexts bounds the tokens of the
+// whole request.
+func (x *RemoteModels) inBatches(ctx context.Context, e remoteEndpoint, j job, maxTexts int, texts []string, size int,
 	call func(ctx context.Context, batch []int) (tokens int, err error)) (schema.Usage, error) {
-	j.most = billed{most, j.price.Nanos(most, 0)}
+	j.maxUse = billed{maxTexts, j.price.Nanos(maxTexts, 0)}
 	return x.run(ctx, j, func(ctx context.Context, used *billed) error {
 		for _, batch := range batches(texts, size) {
 			if err := x.ask(ctx, e, func(ctx context.Context) error {
@@ -188,7 +188,7 @@ func (x *RemoteModels) reserve(ctx context.Context, id uuid.UUID, j job) error {
 	if x.options.Accounts == nil {
 		return nil
 	}
-	r := Reservation{Tenant: j.tenant, ID: id, Tokens: int64(j.most.tokens), Nanos: j.most.nanos, Lasts: lasts(ctx), Uncounted: true}
+	r := Reservation{Tenant: j.tenant, ID: id, Tokens: int64(j.maxUse.tokens), Nanos: j.maxUse.nanos, TTL: reservationTTL(ctx), Uncounted: true}
 	return waitForCapacity(ctx, x.options.MaxWait, func(context.Context) (time.Duration, error) { return x.options.Accounts.Reserve(ctx, r) })
 }
 
@@ -197,7 +197,7 @@ func (x *RemoteModels) book(ctx context.Context, call Call, u schema.Usage, fail
 	if x.options.Accounts == nil {
 		return
 	}
-	booking, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleIn/2)
+	booking, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleGrace/2)
 	defer cancel()
 	var err error
 	switch {
@@ -215,7 +215,7 @@ func (x *RemoteModels) book(ctx context.Context, call Call, u schema.Usage, fail
 
 // ask makes one call to a server, with retries of transient errors.
 func (x *RemoteModels) ask(ctx context.Context, e remoteEndpoint, call func(ctx context.Context) error) error {
-	if err := e.guard.enter(); err != nil {
+	if err := e.serverBreaker.allow(); err != nil {
 		return err
 	}
 	start := time.Now()
@@ -225,19 +225,19 @@ func (x *RemoteModels) ask(ctx context.Context, e remoteEndpoint, call func(ctx 
 	if err != nil && bounded.Err() != nil { // also if it ended between two tries
 		err = e.ended(bounded)
 	}
-	e.guard.leave(bounded, err, time.Since(start))
+	e.serverBreaker.record(bounded, err, time.Since(start))
 	return err
 }
 
-// cutTo returns the beginning of s with at most most tokens, by mostTokens. cut reports whether
-// something was removed.
-func cutTo(s string, most int) (_ string, cut bool) {
-	if mostTokens(s)-messageTokens <= most {
+// truncateTokens returns the beginning of s with at most limit tokens, by tokenBound. cut reports
+// whether something was removed.
+func truncateTokens(s string, limit int) (_ string, cut bool) {
+	if tokenBound(s)-messageTokens <= limit {
 		return s, false
 	}
 	low, high := 0, len(s) // the first low bytes fit
 	for high-low > 1 {
-		if half := (low + high) / 2; mostTokens(s[:half])-messageTokens <= most {
+		if half := (low + high) / 2; tokenBound(s[:half])-messageTokens <= limit {
 			low = half
 		} else {
 			high = half
@@ -246,12 +246,12 @@ func cutTo(s string, most int) (_ string, cut bool) {
 	return strings.ToValidUTF8(s[:low], ""), true
 }
 
-// cutAll applies cutTo to each text; truncated counts the texts that were cut.
-func cutAll(texts []string, most int) (out []string, truncated int) {
+// truncateAll applies truncateTokens to each text; truncated counts the texts that were cut.
+func truncateAll(texts []string, limit int) (out []string, truncated int) {
 	out = make([]string, len(texts))
 	for i, s := range texts {
 		var cut bool
-		if out[i], cut = cutTo(s, most); cut {
+		if out[i], cut = truncateTokens(s, limit); cut {
 			truncated++
 		}
 	}
@@ -261,9 +261,9 @@ func cutAll(texts []string, most int) (out []string, truncated int) {
 // receivedResults marks the texts of a call whose results have come.
 type receivedResults []bool
 
-// take marks the result of text *index as received. It reports false if there is no such text or
-// its result came before.
-func (p receivedResults) take(index *int) bool {
+// markReceived marks the result of text *index as received. It reports false if there is no such
+// text or its result came before.
+func (p receivedResults) markReceived(index *int) bool {
 	if index == nil || *index < 0 || *index >= len(p) || p[*index] {
 		return false
 	}
@@ -271,19 +271,19 @@ func (p receivedResults) take(index *int) bool {
 	return true
 }
 
-// callTokens bounds the tokens of one call's texts, by mostTokens. Servers reject larger calls.
+// callTokens bounds the tokens of one call's texts, by tokenBound. Servers reject larger calls.
 const callTokens = 100_000
 
-// batches divides texts into calls of at most most texts each, given by their indices. It leaves
+// batches divides texts into calls of at most limit texts each, given by their indices. It leaves
 // out blank texts.
-func batches(texts []string, most int) (out [][]int) {
+func batches(texts []string, limit int) (out [][]int) {
 	tokens := 0
 	for i, t := range texts {
 		if strings.TrimSpace(t) == "" {
 			continue
 		}
-		n := mostTokens(t)
-		if last := len(out) - 1; last < 0 || len(out[last]) == most || tokens+n > callTokens {
+		n := tokenBound(t)
+		if last := len(out) - 1; last < 0 || len(out[last]) == limit || tokens+n > callTokens {
 			out, tokens = append(out, nil), 0
 		}
 		tokens += n

@@ -42,14 +42,14 @@ func (x *RemoteModels) encode(ctx context.Context, r wire.RemoteEncodeRequest) (
 		return reply, err
 	}
 	var texts []string
-	texts, reply.Truncated = cutAll(r.Texts, r.By.MaxTokens)
-	most := 0
+	texts, reply.Truncated = truncateAll(r.Texts, r.By.MaxTokens)
+	longest := 0
 	for _, s := range texts {
-		most += mostTokens(s)
+		longest += tokenBound(s)
 	}
 	reply.Vectors.Data = make([]float32, len(texts)*r.Dimension)
 	j := job{tenant: r.Tenant, lane: r.Lane, task: wire.TaskEncode, by: r.By, deadline: r.Deadline, price: Price{Input: x.options.EmbedPrice}}
-	reply.Usage, err = x.inBatches(ctx, e, j, most, texts, cmp.Or(r.By.Batch, encodeBatch), func(ctx context.Context, batch []int) (int, error) {
+	reply.Usage, err = x.inBatches(ctx, e, j, longest, texts, cmp.Or(r.By.Batch, encodeBatch), func(ctx context.Context, batch []int) (int, error) {
 		return e.encodeBatch(ctx, r, texts, batch, reply.Vectors)
 	})
 	return reply, err
@@ -87,19 +87,19 @@ func (e remoteEndpoint) encodeBatch(ctx context.Context, r wire.RemoteEncodeRequ
 		tokens = countTexts(request.Input)
 	}
 	if len(reply.Data) != len(batch) {
-		return tokens, unusable("%s gave %d vectors for %d texts", e.address, len(reply.Data), len(batch))
+		return tokens, configError("%s gave %d vectors for %d texts", e.address, len(reply.Data), len(batch))
 	}
 	placed := make(receivedResults, len(batch))
 	for _, d := range reply.Data {
 		switch {
-		case !placed.take(d.Index):
-			return tokens, unusable("%s does not say which vector belongs to which text: data[].index must have each number from 0 to %d once", e.address, len(batch)-1)
+		case !placed.markReceived(d.Index):
+			return tokens, configError("%s does not say which vector belongs to which text: data[].index must have each number from 0 to %d once", e.address, len(batch)-1)
 		case len(d.Embedding) != into.Dimension:
-			return tokens, unusable("model %s at %s gives vectors of dimension %d, and the model pack says %d: make a pack with --dimension %[3]d, or with --shorten where the model can give %[4]d",
+			return tokens, configError("model %s at %s gives vectors of dimension %d, and the model pack says %d: make a pack with --dimension %[3]d, or with --shorten where the model can give %[4]d",
 				e.model, e.address, len(d.Embedding), into.Dimension)
 		}
 		if !unit(into.Row(batch[*d.Index]), d.Embedding) {
-			return tokens, unusable("model %s at %s gave a vector without length or with a number that is not finite", e.model, e.address)
+			return tokens, configError("model %s at %s gave a vector without length or with a number that is not finite", e.model, e.address)
 		}
 	}
 	return tokens, nil

@@ -54,16 +54,16 @@ func (x *RemoteModels) rerankTexts(ctx context.Context, r wire.RemoteRerankReque
 	if err != nil {
 		return reply, err
 	}
-	question, _ := cutTo(r.Question, r.By.MaxTokens)
+	question, _ := truncateTokens(r.Question, r.By.MaxTokens)
 	var texts []string
-	texts, reply.Truncated = cutAll(r.Texts, r.By.MaxTokens)
-	most := 0
+	texts, reply.Truncated = truncateAll(r.Texts, r.By.MaxTokens)
+	longest := 0
 	for i, s := range texts {
-		most += mostTokens(s) + mostTokens(question)
+		longest += tokenBound(s) + tokenBound(question)
 		reply.Scores[i] = wire.LowestScore
 	}
 	j := job{tenant: r.Tenant, lane: r.Lane, task: wire.TaskRerank, by: r.By, deadline: r.Deadline, price: Price{Input: x.options.RerankPrice}}
-	reply.Usage, err = x.inBatches(ctx, e, j, most, texts, cmp.Or(r.By.Batch, rerankBatch), func(ctx context.Context, batch []int) (int, error) {
+	reply.Usage, err = x.inBatches(ctx, e, j, longest, texts, cmp.Or(r.By.Batch, rerankBatch), func(ctx context.Context, batch []int) (int, error) {
 		return e.rerankBatch(ctx, r.By.Provider, question, texts, batch, reply.Scores)
 	})
 	return reply, err
@@ -129,7 +129,7 @@ func (e remoteEndpoint) rerankBatch(ctx context.Context, provider, question stri
 		tokens = countTexts(sent) + len(sent)*text.CountTokens(question)
 	}
 	if len(reply.Results) != len(batch) {
-		return tokens, unusable("%s gave %d scores for %d texts", e.address, len(reply.Results), len(batch))
+		return tokens, configError("%s gave %d scores for %d texts", e.address, len(reply.Results), len(batch))
 	}
 	placed := make(receivedResults, len(batch))
 	for _, x := range reply.Results {
@@ -138,12 +138,12 @@ func (e remoteEndpoint) rerankBatch(ctx context.Context, provider, question stri
 			score = x.Score
 		}
 		switch {
-		case !placed.take(x.Index):
-			return tokens, unusable("%s does not say which score belongs to which text: index must have each number from 0 to %d once", e.address, len(batch)-1)
+		case !placed.markReceived(x.Index):
+			return tokens, configError("%s does not say which score belongs to which text: index must have each number from 0 to %d once", e.address, len(batch)-1)
 		case score == nil:
-			return tokens, unusable("%s gave no score for a text: check that %s speaks the API of %s", e.address, e.urlSetting, provider)
+			return tokens, configError("%s gave no score for a text: check that %s speaks the API of %s", e.address, e.urlSetting, provider)
 		case provider == wire.RemoteCohere && !(*score >= 0 && *score <= 1):
-			return tokens, unusable("model %s at %s gives the score %g, which is not from 0 to 1: name the provider %s for servers that give logits", e.model, e.address, *score, wire.RemoteLlamaCPP)
+			return tokens, configError("model %s at %s gives the score %g, which is not from 0 to 1: name the provider %s for servers that give logits", e.model, e.address, *score, wire.RemoteLlamaCPP)
 		}
 		into[batch[*x.Index]] = float32(logitOf(provider, *score))
 	}

@@ -59,7 +59,7 @@ func TestTextsAreRerankedInBatchesAndKeepTheirOrder(t *testing.T) {
 }
 
 func TestARerankersMistakesAreNamed(t *testing.T) {
-	for name, c := range map[string]struct{ body, says string }{
+	for name, c := range map[string]struct{ body, message string }{
 		"too few":         {`{"results": []}`, "0 scores for 2 texts"},
 		"no index":        {`{"results": [{"relevance_score": 0.5}, {"relevance_score": 0.5}]}`, "index"},
 		"one index twice": {`[{"index": 0, "relevance_score": 0.5}, {"index": 0, "relevance_score": 0.5}]`, "index"},
@@ -69,7 +69,7 @@ func TestARerankersMistakesAreNamed(t *testing.T) {
 	} {
 		s, a := newScriptedRerank(t, c.body), &scriptedaccounts{atOnce: 1}
 		reply := rerankModels(t, s, a).Rerank(t.Context(), rerankTexts(wire.RemoteCohere, "a", "b"))
-		if reply.Error == nil || !strings.Contains(reply.Error.Message, c.says) || !strings.Contains(reply.Error.Message, "http://127.0.0.1") || len(a.settled) != 1 || len(a.open) != 0 {
+		if reply.Error == nil || !strings.Contains(reply.Error.Message, c.message) || !strings.Contains(reply.Error.Message, "http://127.0.0.1") || len(a.settled) != 1 || len(a.open) != 0 {
 			t.Errorf("%s: got %+v, settled %+v", name, reply.Error, a.settled)
 		}
 	}

@@ -27,12 +27,12 @@ const remoteReply = 256 << 20
 // remoteServer is a server of models behind an API.
 type remoteServer struct {
 	RemoteServer
-	setting string // prefix of the names of its settings
-	guard   *guard
-	client  *http.Client
+	setting       string // prefix of the names of its settings
+	serverBreaker *serverBreaker
+	client        *http.Client
 }
 
-func newRemoteServer(o RemoteServer, setting string, g *guard) (*remoteServer, error) {
+func newRemoteServer(o RemoteServer, setting string, g *serverBreaker) (*remoteServer, error) {
 	if o.URL != "" {
 		if _, err := newEndpoint(endpoint{address: o.URL, model: "any", urlSetting: setting + "_URL"}, openAIAddress); err != nil {
 			return nil, err
@@ -62,7 +62,7 @@ func (s *remoteServer) at(section, model, own string, timeout time.Duration) (re
 	case own != "" && s.Key != "":
 		address = own
 	default:
-		return remoteEndpoint{}, unusable("the model pack's %s is a model behind an API, but no server is set: give llm-gateway %s_URL, or %[2]s_KEY", section, s.setting)
+		return remoteEndpoint{}, configError("the model pack's %s is a model behind an API, but no server is set: give llm-gateway %s_URL, or %[2]s_KEY", section, s.setting)
 	}
 	e, err := newEndpoint(endpoint{address: address, model: model, timeout: timeout, keySetting: s.setting + "_KEY", urlSetting: s.setting + "_URL",
 		modelSetting: section + ".model in the model pack's manifest"}, own)
@@ -90,47 +90,47 @@ func (e remoteEndpoint) post(ctx context.Context, path string, request, reply an
 	}
 	response, err := e.client.Do(r)
 	if err != nil {
-		return e.lost(ctx, err)
+		return e.noReply(ctx, err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	data, err := io.ReadAll(io.LimitReader(response.Body, remoteReply))
 	switch {
 	case err != nil:
-		return e.lost(ctx, err)
+		return e.noReply(ctx, err)
 	case response.StatusCode != http.StatusOK:
-		return e.refusedTexts(response.StatusCode, response.Header, explanation(data))
+		return e.textsStatusError(response.StatusCode, response.Header, explanation(data))
 	}
 	if err := json.Unmarshal(data, reply); err != nil {
-		return unusable("%s gave a reply that does not fit its API: check %s (%v)", e.address, e.urlSetting, err)
+		return configError("%s gave a reply that does not fit its API: check %s (%v)", e.address, e.urlSetting, err)
 	}
 	return nil
 }
 
-// lost returns the error of a call that got no reply.
-func (e remoteEndpoint) lost(ctx context.Context, err error) error {
+// noReply returns the error of a call that got no reply.
+func (e remoteEndpoint) noReply(ctx context.Context, err error) error {
 	var network net.Error
 	switch {
 	case ctx.Err() != nil:
 		return e.ended(ctx)
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return e.broken("broke off its reply")
+		return e.malformedReply("broke off its reply")
 	case errors.As(err, &network):
 		return e.unreachable(errors.Unwrap(err))
 	}
 	return e.unreachable(err)
 }
 
-// refusedTexts is refused, except that statuses which blame the texts become errors of the request,
-// so that requests with other texts are not affected.
-func (e remoteEndpoint) refusedTexts(status int, header http.Header, said string) error {
+// textsStatusError is statusError, except that statuses which blame the texts become errors of the
+// request, so that requests with other texts are not affected.
+func (e remoteEndpoint) textsStatusError(status int, header http.Header, body string) error {
 	switch {
 	case status >= 300 && status < 400:
-		return unusable("%s redirects requests to %s (HTTP %d): set %s to the address that answers", e.address, header.Get("Location"), status, e.urlSetting)
+		return configError("%s redirects requests to %s (HTTP %d): set %s to the address that answers", e.address, header.Get("Location"), status, e.urlSetting)
 	case status == http.StatusBadRequest, status == http.StatusRequestEntityTooLarge, status == http.StatusUnprocessableEntity:
 		return schema.Invalid("texts", "%s refused them (HTTP %d): check max_tokens, batch and dimension of the model pack's manifest, and that %s %q is such a model: %s",
-			e.address, status, e.modelSetting, e.model, said)
+			e.address, status, e.modelSetting, e.model, body)
 	}
-	return e.refused(status, header, said)
+	return e.statusError(status, header, body)
 }
 
 // explanation returns the message of a server's error, in any of the usual forms, else the

@@ -87,9 +87,9 @@ func TestAnEncoderThatKeepsFailingIsLeftAlone(t *testing.T) {
 
 func TestAnEncodersMistakesAreNamed(t *testing.T) {
 	for name, c := range map[string]struct {
-		turn embeddingsTurn
-		code schema.Code
-		says []string
+		turn    embeddingsTurn
+		code    schema.Code
+		message []string
 	}{
 		"wrong dimension": {embeddingsTurn{numbers: 3}, schema.CodeInternal, []string{"dimension 3", "says 4", "--shorten"}},
 		"too few":         {embeddingsTurn{body: `{"data": []}`}, schema.CodeInternal, []string{"0 vectors for 2 texts"}},
@@ -108,7 +108,7 @@ func TestAnEncodersMistakesAreNamed(t *testing.T) {
 			t.Errorf("%s: got %+v after %d calls, settled %+v", name, reply.Error, len(s.seen()), a.settled)
 			continue
 		}
-		for _, part := range append(c.says, "http://127.0.0.1") {
+		for _, part := range append(c.message, "http://127.0.0.1") {
 			if !strings.Contains(reply.Error.Message, part) {
 				t.Errorf("%s: %q does not say %q", name, reply.Error.Message, part)
 			}
@@ -138,8 +138,8 @@ func TestACancelledEncodingIsBooked(t *testing.T) {
 	<-s.began
 	<-s.began
 	cancel()
-	if reply := <-got; reply.Error == nil || reply.Error.Code != schema.CodeUnavailable || len(a.gaveUp) != 1 || a.gaveUp[0].InputTokens != 30 || len(a.open) != 0 {
-		t.Errorf("got %+v, booked %+v", reply.Error, a.gaveUp)
+	if reply := <-got; reply.Error == nil || reply.Error.Code != schema.CodeUnavailable || len(a.cancelled) != 1 || a.cancelled[0].InputTokens != 30 || len(a.open) != 0 {
+		t.Errorf("got %+v, booked %+v", reply.Error, a.cancelled)
 	}
 }
 

@@ -75,11 +75,11 @@ func (s *scriptedanthropic) serve(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Retry-After", now.after)
 		}
 		w.WriteHeader(now.status)
-		said := now.content
-		if said == "" {
-			said = "scripted failure"
+		content := now.content
+		if content == "" {
+			content = "scripted failure"
 		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"type": "error", "error": map[string]any{"type": "x", "message": said}})
+		_ = json.NewEncoder(w).Encode(map[string]any{"type": "error", "error": map[string]any{"type": "x", "message": content}})
 	case l.Stream:
 		w.Header().Set("Content-Type", "text/event-stream")
 		event(w, "message_start", map[string]any{"type": "message_start", "message": map[string]any{"usage": map[string]any{"input_tokens": 100, "output_tokens": 1}}})

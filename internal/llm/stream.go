@@ -14,9 +14,9 @@ import (
 // Streamer is a provider that can stream its answer while it makes it.
 type Streamer interface {
 	Provider
-	// Stream is Complete. It also calls say with each piece of the answer, on the caller's
+	// Stream is Complete. It also calls onDelta with each piece of the answer, on the caller's
 	// goroutine. A piece with Restart voids those before it.
-	Stream(ctx context.Context, r wire.LLMRequest, say func(wire.LLMDelta)) (Completion, error)
+	Stream(ctx context.Context, r wire.LLMRequest, onDelta func(wire.LLMDelta)) (Completion, error)
 }
 
 // Deltas takes the pieces of answers that are being made. Send must not wait for the receiver.
@@ -46,7 +46,7 @@ func (g *Gateway) deltasOf(r wire.LLMRequest) (*deltas, error) {
 	return &deltas{to: g.deltas, subject: r.Stream}, nil
 }
 
-func (d *deltas) say(x wire.LLMDelta) {
+func (d *deltas) send(x wire.LLMDelta) {
 	if d == nil {
 		return
 	}
@@ -71,5 +71,5 @@ func (d *deltas) end(text string) {
 		return
 	}
 	d.again()
-	d.say(wire.LLMDelta{Envelope: wire.Header(), Text: text})
+	d.send(wire.LLMDelta{Envelope: wire.Header(), Text: text})
 }

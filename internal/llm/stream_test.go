@@ -19,24 +19,24 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// ears keep the pieces that are sent while answers are made.
-type ears struct {
+// deltaRecorder keep the pieces that are sent while answers are made.
+type deltaRecorder struct {
 	mu       sync.Mutex
-	heard    []wire.LLMDelta
+	deltas   []wire.LLMDelta
 	subjects []string
 }
 
-func (e *ears) Send(subject string, d wire.LLMDelta) {
+func (e *deltaRecorder) Send(subject string, d wire.LLMDelta) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.heard, e.subjects = append(e.heard, d), append(e.subjects, subject)
+	e.deltas, e.subjects = append(e.deltas, d), append(e.subjects, subject)
 }
 
 // text returns what a reader has in the end, and how often it restarted.
-func (e *ears) text() (text string, restarts int) {
+func (e *deltaRecorder) text() (text string, restarts int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, d := range e.heard {
+	for _, d := range e.deltas {
 		if d.Restart {
 			text = ""
 			restarts++
@@ -46,9 +46,9 @@ func (e *ears) text() (text string, restarts int) {
 	return text, restarts
 }
 
-func streamed(t *testing.T, o llm.Options, r wire.LLMRequest) (wire.LLMReply, *ears) {
+func streamReply(t *testing.T, o llm.Options, r wire.LLMRequest) (wire.LLMReply, *deltaRecorder) {
 	t.Helper()
-	e := &ears{}
+	e := &deltaRecorder{}
 	o.Deltas = e
 	if o.Ledger == nil {
 		o.Ledger = book{}
@@ -76,10 +76,10 @@ func TestAnswersWithoutPassagesAreStreamed(t *testing.T) {
 	} {
 		r := request(nil)
 		r.Task, r.Step.Step = wire.TaskBackground, "background"
-		reply, e := streamed(t, llm.Options{Providers: []llm.Provider{p}}, r)
+		reply, e := streamReply(t, llm.Options{Providers: []llm.Provider{p}}, r)
 		text, restarts := e.text()
-		if reply.Error != nil || reply.Text != "Paris lies on the Seine, in France." || text != reply.Text || restarts != 0 || len(e.heard) < 8 {
-			t.Errorf("%s: heard %q in %d pieces with %d restarts of %+v", name, text, len(e.heard), restarts, reply)
+		if reply.Error != nil || reply.Text != "Paris lies on the Seine, in France." || text != reply.Text || restarts != 0 || len(e.deltas) < 8 {
+			t.Errorf("%s: heard %q in %d pieces with %d restarts of %+v", name, text, len(e.deltas), restarts, reply)
 		}
 	}
 }
@@ -91,12 +91,12 @@ func TestAnswersAreStreamed(t *testing.T) {
 		"openai":    provider(t, newScriptedOpenAI(t, turn{content: content}), llm.OpenAIOptions{}),
 		"anthropic": newScriptedAnthropic(t, turn{content: content}).provider(t, llm.AnthropicOptions{}),
 	} {
-		reply, e := streamed(t, llm.Options{Providers: []llm.Provider{p}}, request(leave))
+		reply, e := streamReply(t, llm.Options{Providers: []llm.Provider{p}}, request(leave))
 		if reply.Error != nil || reply.Text != want || reply.Usage.InputTokens != 100 || reply.Usage.OutputTokens != 20 {
 			t.Errorf("%s: got %+v", name, reply)
 		}
-		if got, restarts := e.text(); got != want || restarts != 0 || len(e.heard) < 10 {
-			t.Errorf("%s: heard %q in %d pieces, %d restarts", name, got, len(e.heard), restarts)
+		if got, restarts := e.text(); got != want || restarts != 0 || len(e.deltas) < 10 {
+			t.Errorf("%s: heard %q in %d pieces, %d restarts", name, got, len(e.deltas), restarts)
 		}
 	}
 }
@@ -105,7 +105,7 @@ func TestAnswersAreStreamed(t *testing.T) {
 func TestAServerThatDoesNotStream(t *testing.T) {
 	good := turn{content: `{"answer": "Soup is free.\nOn Fridays.", "citations": [{"passage": 2, "quote": "Soup is “free” on Fridays."}]}`, whole: true}
 	s := newScriptedOpenAI(t, turn{broken: true, whole: true}, turn{status: http.StatusServiceUnavailable}, good)
-	reply, e := streamed(t, llm.Options{Providers: []llm.Provider{provider(t, s, llm.OpenAIOptions{Pause: time.Millisecond})}}, request(leave))
+	reply, e := streamReply(t, llm.Options{Providers: []llm.Provider{provider(t, s, llm.OpenAIOptions{Pause: time.Millisecond})}}, request(leave))
 	if reply.Error != nil || reply.Text != "Soup is free.\nOn Fridays." || reply.Usage.OutputTokens != 20 || !reply.Supported {
 		t.Errorf("got %+v", reply)
 	}
@@ -114,7 +114,7 @@ func TestAServerThatDoesNotStream(t *testing.T) {
 	}
 	for content, want := range map[string]string{`no json`: "asked for", `{"answer": 5}`: "asked for"} {
 		s := newScriptedOpenAI(t, turn{content: content, whole: true})
-		reply, _ := streamed(t, llm.Options{Providers: []llm.Provider{provider(t, s, llm.OpenAIOptions{})}}, request(leave))
+		reply, _ := streamReply(t, llm.Options{Providers: []llm.Provider{provider(t, s, llm.OpenAIOptions{})}}, request(leave))
 		if reply.Error == nil || !strings.Contains(reply.Error.Message, want) {
 			t.Errorf("%s gave %+v", content, reply)
 		}
@@ -139,7 +139,7 @@ func TestStreamsBeginAgain(t *testing.T) {
 			provider(t, newScriptedOpenAI(t, c.turns...), llm.OpenAIOptions{}),
 			newScriptedAnthropic(t, c.turns...).provider(t, llm.AnthropicOptions{}),
 		} {
-			reply, e := streamed(t, llm.Options{Providers: []llm.Provider{p}}, request(leave))
+			reply, e := streamReply(t, llm.Options{Providers: []llm.Provider{p}}, request(leave))
 			got, restarts := e.text()
 			if reply.Error != nil || reply.Text != c.want || got != c.want || restarts != c.restarts {
 				t.Errorf("%s: %s: got %+v, heard %q, %d restarts", c.name, p.Name(), reply, got, restarts)
@@ -149,41 +149,41 @@ func TestStreamsBeginAgain(t *testing.T) {
 }
 
 func TestWhatCannotStreamSaysItAtOnce(t *testing.T) {
-	said := llm.Completion{Text: "Five days.", Quotes: []wire.Quote{{End: 5}}}
-	reply, e := streamed(t, llm.Options{Providers: []llm.Provider{liar{Completion: said}}}, request(leave))
-	if text, restarts := e.text(); reply.Error != nil || text != "Five days." || restarts != 0 || len(e.heard) != 1 {
-		t.Errorf("got %+v, heard %+v", reply, e.heard)
+	completion := llm.Completion{Text: "Five days.", Quotes: []wire.Quote{{End: 5}}}
+	reply, e := streamReply(t, llm.Options{Providers: []llm.Provider{fixedProvider{Completion: completion}}}, request(leave))
+	if text, restarts := e.text(); reply.Error != nil || text != "Five days." || restarts != 0 || len(e.deltas) != 1 {
+		t.Errorf("got %+v, heard %+v", reply, e.deltas)
 	}
 	// After a restart another provider answers.
 	half := provider(t, newScriptedOpenAI(t, turn{content: `{"answer": "Thirty d`, broken: true}), llm.OpenAIOptions{})
-	reply, e = streamed(t, llm.Options{Providers: []llm.Provider{half, liar{Completion: said}}, Fallback: []string{"liar"}}, request(leave))
+	reply, e = streamReply(t, llm.Options{Providers: []llm.Provider{half, fixedProvider{Completion: completion}}, Fallback: []string{"liar"}}, request(leave))
 	if text, restarts := e.text(); reply.Error != nil || reply.Usage.Provider != "liar" || text != "Five days." || restarts != 3 {
 		t.Errorf("got %+v, heard %q, %d restarts", reply, text, restarts)
 	}
 	// Judgements are not streamed.
-	reply, e = streamed(t, llm.Options{Providers: []llm.Provider{liar{Completion: llm.Completion{Scores: []float64{0, 1}}}}}, tasked(wire.TaskFilter))
-	if reply.Error != nil || len(e.heard) != 0 {
-		t.Errorf("got %+v, heard %+v", reply, e.heard)
+	reply, e = streamReply(t, llm.Options{Providers: []llm.Provider{fixedProvider{Completion: llm.Completion{Scores: []float64{0, 1}}}}}, taskRequest(wire.TaskFilter))
+	if reply.Error != nil || len(e.deltas) != 0 {
+		t.Errorf("got %+v, heard %+v", reply, e.deltas)
 	}
 }
 
-// repeating is a ledger that has a reply for every step.
-type repeating struct{ reply wire.LLMReply }
+// replayLedger is a ledger that has a reply for every step.
+type replayLedger struct{ reply wire.LLMReply }
 
-func (b repeating) Once(context.Context, llm.Call, func(context.Context) (wire.LLMReply, error)) (wire.LLMReply, error) {
+func (b replayLedger) Once(context.Context, llm.Call, func(context.Context) (wire.LLMReply, error)) (wire.LLMReply, error) {
 	return b.reply, nil
 }
 
 func TestARepeatedStepIsSaidAtOnce(t *testing.T) {
-	kept := repeating{wire.LLMReply{Text: "Five days.", Supported: true, Repeated: true}}
-	reply, e := streamed(t, llm.Options{Ledger: kept, Providers: []llm.Provider{liar{}}}, request(leave))
-	if text, _ := e.text(); !reply.Repeated || text != "Five days." || len(e.heard) != 1 {
-		t.Errorf("got %+v, heard %+v", reply, e.heard)
+	kept := replayLedger{wire.LLMReply{Text: "Five days.", Supported: true, Repeated: true}}
+	reply, e := streamReply(t, llm.Options{Ledger: kept, Providers: []llm.Provider{fixedProvider{}}}, request(leave))
+	if text, _ := e.text(); !reply.Repeated || text != "Five days." || len(e.deltas) != 1 {
+		t.Errorf("got %+v, heard %+v", reply, e.deltas)
 	}
 }
 
 func TestStreamsGoToInboxesAlone(t *testing.T) {
-	g, err := llm.NewGateway(llm.Options{Ledger: book{}, Providers: []llm.Provider{liar{}}, Deltas: &ears{}})
+	g, err := llm.NewGateway(llm.Options{Ledger: book{}, Providers: []llm.Provider{fixedProvider{}}, Deltas: &deltaRecorder{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,10 +208,10 @@ func TestAnyAnswerIsHeardWhole(t *testing.T) {
 			encoded = escaped(encoded)
 		}
 		var got strings.Builder
-		say := llm.HearAnswer(func(s string) { got.WriteString(s) })
+		replyTo := llm.StreamAnswer(func(s string) { got.WriteString(s) })
 		for len(encoded) > 0 {
 			n := rapid.IntRange(1, len(encoded)).Draw(rt, "cut")
-			say(string(encoded[:n]))
+			replyTo(string(encoded[:n]))
 			encoded = encoded[n:]
 		}
 		if want := text.Clean(answer); text.Clean(got.String()) != want {
@@ -237,8 +237,8 @@ func escaped(data []byte) []byte {
 
 func TestFailuresAreNotStreamed(t *testing.T) {
 	p := provider(t, newScriptedOpenAI(t, turn{status: http.StatusUnauthorized}), llm.OpenAIOptions{})
-	reply, e := streamed(t, llm.Options{Providers: []llm.Provider{p}}, request(leave))
-	if reply.Error == nil || len(e.heard) != 0 {
-		t.Errorf("got %+v, heard %+v", reply, e.heard)
+	reply, e := streamReply(t, llm.Options{Providers: []llm.Provider{p}}, request(leave))
+	if reply.Error == nil || len(e.deltas) != 0 {
+		t.Errorf("got %+v, heard %+v", reply, e.deltas)
 	}
 }

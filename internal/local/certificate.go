@@ -27,8 +27,9 @@ type Certificate struct {
 	ServerName    string
 }
 
-// lifetime is the validity of certificates. Every process makes new ones, so they never expire.
-const lifetime = 10 * 365 * 24 * time.Hour
+// certificateLifetime is the validity of certificates. Every process makes new ones, so they never
+// expire.
+const certificateLifetime = 10 * 365 * 24 * time.Hour
 
 // newCertificate makes a certificate for both sides, and writes it to files of dir that only our
 // user can read.
@@ -48,11 +49,11 @@ func newCertificate(dir, name string) (_ Certificate, err error) {
 	}
 	begin := time.Now().Add(-time.Hour)
 	authority := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name + " authority"}, NotBefore: begin, NotAfter: begin.Add(lifetime),
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name + " authority"}, NotBefore: begin, NotAfter: begin.Add(certificateLifetime),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	own := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotBefore: begin, NotAfter: begin.Add(lifetime),
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotBefore: begin, NotAfter: begin.Add(certificateLifetime),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		DNSNames: []string{name}, IPAddresses: []net.IP{net.ParseIP(Host)},
 	}

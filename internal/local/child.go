@@ -17,9 +17,9 @@ import (
 	"time"
 )
 
-// unwind is how long a child has to react to each harder signal after the time for stopping is
+// killDelay is how long a child has to react to each harder signal after the time for stopping is
 // over.
-const unwind = 5 * time.Second
+const killDelay = 5 * time.Second
 
 // logLimit is the size in bytes above which a child's log file is renamed at the next start.
 const logLimit = 8 << 20
@@ -68,7 +68,7 @@ func (c command) start() (*child, error) {
 	}
 
 	cmd := exec.Command(c.path, c.args...)
-	cmd.Env = append(withoutOurs(os.Environ()), c.env...)
+	cmd.Env = append(withoutSettings(os.Environ()), c.env...)
 	cmd.Dir = "/"
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -158,7 +158,7 @@ func (c *child) end(ctx context.Context) error {
 	}
 	for _, sig := range []syscall.Signal{c.cut, syscall.SIGKILL} {
 		c.signal(sig)
-		timer := time.NewTimer(unwind)
+		timer := time.NewTimer(killDelay)
 		select {
 		case <-c.done:
 			timer.Stop()
@@ -179,8 +179,8 @@ func (c *child) kill() {
 // signal is best effort: the child may have ended already.
 func (c *child) signal(sig syscall.Signal) { _ = c.process.Signal(sig) }
 
-// withoutOurs removes Sluice's own settings, which may contain keys that other programs must not
-// see.
-func withoutOurs(env []string) []string {
+// withoutSettings removes Sluice's own settings, which may contain keys that other programs must
+// not see.
+func withoutSettings(env []string) []string {
 	return slices.DeleteFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "SLUICE_") })
 }

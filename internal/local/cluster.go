@@ -23,15 +23,15 @@ import (
 // prepareCluster creates the cluster unless it exists, and returns the installation that can run
 // it.
 func (p *Postgres) prepareCluster(ctx context.Context, user *account) (PostgresInstallation, error) {
-	there, err := exists(p.cluster())
+	exists, err := exists(p.cluster())
 	if err != nil {
 		return PostgresInstallation{}, err
 	}
-	if err := p.loadPasswords(there); err != nil {
+	if err := p.loadPasswords(exists); err != nil {
 		return PostgresInstallation{}, err
 	}
 	major := 0
-	if there {
+	if exists {
 		text, err := os.ReadFile(filepath.Join(p.cluster(), "PG_VERSION"))
 		if err != nil {
 			return PostgresInstallation{}, fmt.Errorf("reading the cluster's version: %w", err)
@@ -41,7 +41,7 @@ func (p *Postgres) prepareCluster(ctx context.Context, user *account) (PostgresI
 		}
 	}
 	install, err := FindPostgres(ctx, major)
-	if err != nil || there {
+	if err != nil || exists {
 		return install, err
 	}
 	if err := p.createCluster(ctx, install, user); err != nil {

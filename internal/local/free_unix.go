@@ -10,9 +10,9 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Room returns a schema.ErrStorageFull if the disk of a directory has less than keep bytes free, or
-// less than a twentieth of its size if that is smaller.
-func Room(dir string, keep int64) error {
+// CheckDisk returns a schema.ErrStorageFull if the disk of a directory has less than keep bytes
+// free, or less than a twentieth of its size if that is smaller.
+func CheckDisk(dir string, keep int64) error {
 	free, all, err := space(dir)
 	if keep = min(keep, all/20); err != nil || free >= keep {
 		return err

@@ -57,8 +57,8 @@ var ErrMissing = errors.New("missing")
 // ErrInUse is wrapped if another process runs a part on the same directory.
 var ErrInUse = errors.New("in use by another process")
 
-// settle checks the options that all parts have, and sets defaults.
-func settle(part string, dir *string, port int, log **slog.Logger) error {
+// checkOptions checks the options that all parts have, and sets defaults.
+func checkOptions(part string, dir *string, port int, log **slog.Logger) error {
 	if *dir == "" {
 		return fmt.Errorf("local %s: Dir: needed", part)
 	}

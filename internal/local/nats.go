@@ -51,7 +51,7 @@ type NATS struct {
 
 // NewNATS checks the options; Start starts the server.
 func NewNATS(opts NATSOptions) (*NATS, error) {
-	if err := settle("nats", &opts.Dir, opts.Port, &opts.Log); err != nil {
+	if err := checkOptions("nats", &opts.Dir, opts.Port, &opts.Log); err != nil {
 		return nil, err
 	}
 	n := &NATS{opts: opts, password: newSecret(), seeds: map[wire.Program][]byte{}, port: opts.Port}

@@ -15,10 +15,10 @@ import (
 // takes no more messages until it is opened again.
 
 const (
-	// natsLook is the interval of checks of the streams.
-	natsLook = time.Second
-	// natsRoom is the free disk space that a restart of the server needs, in bytes.
-	natsRoom = 16 << 20
+	// natsCheckInterval is the interval of checks of the streams.
+	natsCheckInterval = time.Second
+	// natsMinFree is the free disk space that a restart of the server needs, in bytes.
+	natsMinFree = 16 << 20
 )
 
 // Trouble returns why the server does not store messages now, or nil. The server recovers when the
@@ -32,7 +32,7 @@ func (n *NATS) Trouble() error {
 // watch restarts a server that cannot store messages, until ctx ends or a restart fails.
 func (n *NATS) watch(ctx context.Context, srv *server.Server) error {
 	defer func() { end(srv) }()
-	ticker := time.NewTicker(natsLook)
+	ticker := time.NewTicker(natsCheckInterval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -40,11 +40,11 @@ func (n *NATS) watch(ctx context.Context, srv *server.Server) error {
 			return nil
 		case <-ticker.C:
 		}
-		trouble := unwell(srv)
+		trouble := streamTrouble(srv)
 		if before := n.note(trouble); trouble != nil && before == nil {
 			n.opts.Log.Error("nats cannot store messages; it is restarted when the disk has space", "dir", n.opts.Dir, "error", trouble)
 		}
-		if free, err := Free(n.opts.Dir); trouble == nil || err != nil || free < natsRoom {
+		if free, err := Free(n.opts.Dir); trouble == nil || err != nil || free < natsMinFree {
 			continue
 		}
 		end(srv)
@@ -72,8 +72,8 @@ func (n *NATS) note(trouble error) error {
 	return before
 }
 
-// unwell returns what is wrong with the streams of a server.
-func unwell(srv *server.Server) error {
+// streamTrouble returns what is wrong with the streams of a server.
+func streamTrouble(srv *server.Server) error {
 	if !srv.JetStreamEnabled() {
 		return fmt.Errorf("JetStream switched itself off: %w", schema.ErrUnavailable)
 	}

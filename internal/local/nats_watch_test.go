@@ -34,10 +34,10 @@ func TestAServerStartedAgainEndsWithItsWatcher(t *testing.T) {
 	}
 }
 
-// troubleHandler calls told when the server's trouble is logged.
+// troubleHandler calls onTrouble when the server's trouble is logged.
 type troubleHandler struct {
 	slog.Handler
-	told func()
+	onTrouble func()
 }
 
 func (h troubleHandler) Enabled(_ context.Context, level slog.Level) bool {
@@ -45,6 +45,6 @@ func (h troubleHandler) Enabled(_ context.Context, level slog.Level) bool {
 }
 
 func (h troubleHandler) Handle(context.Context, slog.Record) error {
-	h.told()
+	h.onTrouble()
 	return nil
 }

@@ -48,7 +48,7 @@ func endOrphan(ctx context.Context, pidFile, mark string, signals ...syscall.Sig
 	pid, err := strconv.Atoi(strings.TrimSpace(first))
 	if err == nil && pid > 1 {
 		for _, sig := range signals {
-			if !runs(pid, mark) {
+			if !isRunning(pid, mark) {
 				break
 			}
 			if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
@@ -58,7 +58,7 @@ func endOrphan(ctx context.Context, pidFile, mark string, signals ...syscall.Sig
 				return err
 			}
 		}
-		if runs(pid, mark) {
+		if isRunning(pid, mark) {
 			return fmt.Errorf("process %d, left over from an earlier run, doesn't end", pid)
 		}
 	}
@@ -70,14 +70,14 @@ func endOrphan(ctx context.Context, pidFile, mark string, signals ...syscall.Sig
 
 // waitGone waits for the end of a process. It polls, because the process is not our child.
 func waitGone(ctx context.Context, pid int, mark string) error {
-	patience := time.NewTimer(2 * unwind)
-	defer patience.Stop()
+	timeout := time.NewTimer(2 * killDelay)
+	defer timeout.Stop()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for runs(pid, mark) {
+	for isRunning(pid, mark) {
 		select {
 		case <-tick.C:
-		case <-patience.C:
+		case <-timeout.C:
 			return nil // time for the next signal
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -86,8 +86,8 @@ func waitGone(ctx context.Context, pid int, mark string) error {
 	return nil
 }
 
-// runs reports whether process pid is running and has mark in its command line.
-func runs(pid int, mark string) bool {
+// isRunning reports whether process pid is running and has mark in its command line.
+func isRunning(pid int, mark string) bool {
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil {
 		if _, noProc := os.Stat("/proc/self"); noProc == nil {

@@ -70,7 +70,7 @@ type Postgres struct {
 
 // NewPostgres checks the options; Start starts the server.
 func NewPostgres(opts PostgresOptions) (*Postgres, error) {
-	if err := settle("postgres", &opts.Dir, opts.Port, &opts.Log); err != nil {
+	if err := checkOptions("postgres", &opts.Dir, opts.Port, &opts.Log); err != nil {
 		return nil, err
 	}
 	p := &Postgres{opts: opts, port: opts.Port}

@@ -66,7 +66,7 @@ type Temporal struct {
 
 // NewTemporal checks the options; Start starts the server.
 func NewTemporal(opts TemporalOptions) (*Temporal, error) {
-	if err := settle("temporal", &opts.Dir, opts.Port, &opts.Log); err != nil {
+	if err := checkOptions("temporal", &opts.Dir, opts.Port, &opts.Log); err != nil {
 		return nil, err
 	}
 	t := &Temporal{opts: opts, port: opts.Port}

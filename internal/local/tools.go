@@ -16,11 +16,11 @@ type PostgresTools struct {
 	Major         int
 }
 
-// FindPostgresTools returns the oldest tools on this machine with at least the major version least:
-// in dir or, if dir is empty, on PATH and where systems install them. An older tool cannot read a
-// newer server, and a newer one may use commands that an older server does not know. The error
-// wraps ErrMissing.
-func FindPostgresTools(ctx context.Context, dir string, least int) (PostgresTools, error) {
+// FindPostgresTools returns the oldest tools on this machine with at least the major version
+// minVersion: in dir or, if dir is empty, on PATH and where systems install them. An older tool
+// cannot read a newer server, and a newer one may use commands that an older server does not know.
+// The error wraps ErrMissing.
+func FindPostgresTools(ctx context.Context, dir string, minVersion int) (PostgresTools, error) {
 	dirs := []string{dir}
 	if dir == "" {
 		dirs = postgresDirs()
@@ -34,7 +34,7 @@ func FindPostgresTools(ctx context.Context, dir string, least int) (PostgresTool
 		t.Major = min(toolMajor(ctx, t.Dump), toolMajor(ctx, t.Restore))
 		switch {
 		case t.Major == 0:
-		case t.Major < least:
+		case t.Major < minVersion:
 			if t.Major > old.Major {
 				old = t
 			}
@@ -43,7 +43,7 @@ func FindPostgresTools(ctx context.Context, dir string, least int) (PostgresTool
 		}
 	}
 	remedy := fmt.Sprintf("install PostgreSQL's client programs of version %d or newer (Debian, Ubuntu: apt-get install postgresql-client-%d; "+
-		"Fedora: dnf install postgresql; macOS: brew install postgresql@%d), or set SLUICE_POSTGRES_TOOLS to the directory that they are in", least, least, least)
+		"Fedora: dnf install postgresql; macOS: brew install postgresql@%d), or set SLUICE_POSTGRES_TOOLS to the directory that they are in", minVersion, minVersion, minVersion)
 	switch {
 	case best.Major != 0:
 		return best, nil
@@ -51,7 +51,7 @@ func FindPostgresTools(ctx context.Context, dir string, least int) (PostgresTool
 		return PostgresTools{}, fmt.Errorf("looking for pg_dump and pg_restore: %w", context.Cause(ctx))
 	case old.Major != 0:
 		return PostgresTools{}, fmt.Errorf("pg_dump and pg_restore of PostgreSQL %d or newer are %w: those in %s are of version %d; %s",
-			least, ErrMissing, filepath.Dir(old.Dump), old.Major, remedy)
+			minVersion, ErrMissing, filepath.Dir(old.Dump), old.Major, remedy)
 	case dir != "":
 		return PostgresTools{}, fmt.Errorf("pg_dump and pg_restore are %w in %s (SLUICE_POSTGRES_TOOLS); %s", ErrMissing, dir, remedy)
 	}

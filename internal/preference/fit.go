@@ -57,7 +57,7 @@ func Fit(samples []Sample, seed uint64) (Learnt, error) {
 		if !s.matched() {
 			out.Differing++
 		}
-		if len(s.X) != len(samples[0].X) || len(s.X) < Beside {
+		if len(s.X) != len(samples[0].X) || len(s.X) < Appended {
 			return out, schema.Invalid("samples", "one has %d numbers, another %d: they are of different graphs", len(s.X), len(samples[0].X))
 		}
 	}

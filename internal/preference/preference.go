@@ -11,13 +11,13 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Beside is the number of values that Vector appends to the pair model's features.
-const Beside = 2
+// Appended is the number of values that Vector appends to the pair model's features.
+const Appended = 2
 
 // Vector returns the input of a head for a question and a text: the pair model's features, and its
 // own logits of has_answer and llm_prefer.
 func Vector(features []float32, s wire.PairScore) []float64 {
-	out := make([]float64, 0, len(features)+Beside)
+	out := make([]float64, 0, len(features)+Appended)
 	for _, x := range features {
 		out = append(out, float64(x))
 	}

@@ -47,7 +47,7 @@ func (s scaled) own() heads {
 	width := len(s.mean)
 	out := heads{make([]float64, width+1), make([]float64, width+1)}
 	for label := range out {
-		i := width - Beside + label
+		i := width - Appended + label
 		out[label][width] = s.mean[i]
 		if !math.IsInf(s.deviation[i], 1) {
 			out[label][i] = s.deviation[i]

@@ -36,8 +36,8 @@ var tracer = otel.Tracer(scope)
 const (
 	// openWorkflows is the maximum number of running questions that one worker's intake started.
 	openWorkflows = 32
-	// longestQuestion bounds a workflow, including retries and waiting.
-	longestQuestion = time.Hour
+	// maxQuestionTime bounds a workflow, including retries and waiting.
+	maxQuestionTime = time.Hour
 	// idle bounds one wait for messages.
 	idle = 5 * time.Second
 )
@@ -167,7 +167,7 @@ func (j *Jobs) startWorkflow(ctx context.Context, in wire.QuestionInput) (client
 	run, err := j.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID:                       wire.QuestionWorkflowID(in.Question, in.Attempt),
 		TaskQueue:                wire.TaskQueueQuestions,
-		WorkflowExecutionTimeout: longestQuestion,
+		WorkflowExecutionTimeout: maxQuestionTime,
 		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		Priority:                 temporal.Priority{FairnessKey: in.Tenant.String()},
 	}, wire.WorkflowAnswerQuestion, in)
@@ -215,8 +215,8 @@ func (j *Jobs) cancelWorkflow(ctx context.Context, question uuid.UUID, attempt i
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	err := j.Temporal.CancelWorkflow(ctx, wire.QuestionWorkflowID(question, attempt), "")
-	var gone *serviceerror.NotFound
-	if err != nil && !errors.As(err, &gone) {
+	var notFound *serviceerror.NotFound
+	if err != nil && !errors.As(err, &notFound) {
 		slog.WarnContext(ctx, "could not cancel a question's workflow", "question", question, "error", err)
 	}
 }

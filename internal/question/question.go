@@ -19,8 +19,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Longest is the maximum time of a synchronous question, whatever its deadline is.
-const Longest = time.Hour
+// MaxTime is the maximum time of a synchronous question, whatever its deadline is.
+const MaxTime = time.Hour
 
 // Grace is how long after the asker's deadline the worker of a synchronous question may still be
 // ending it.
@@ -35,26 +35,26 @@ type Store interface {
 	// no work or belongs to another holder.
 	ClaimQuestion(ctx context.Context, in wire.QuestionInput, holder string, lease time.Duration) (bool, error)
 	// ExpiredQuestions returns questions whose lease is over.
-	ExpiredQuestions(ctx context.Context, most int) ([]wire.QuestionInput, error)
+	ExpiredQuestions(ctx context.Context, limit int) ([]wire.QuestionInput, error)
 	// RequeueQuestion queues a question under its next attempt, unless it has ended or is at
 	// another attempt.
 	RequeueQuestion(ctx context.Context, in wire.QuestionInput) (bool, error)
 	// WaitingTenants returns the tenants with questions that were published before a time and that
 	// nobody has claimed.
 	WaitingTenants(ctx context.Context, before time.Time) ([]uuid.UUID, error)
-	StrandedQuestions(ctx context.Context, tenant uuid.UUID, before time.Time, most int) ([]wire.QuestionInput, error)
+	StrandedQuestions(ctx context.Context, tenant uuid.UUID, before time.Time, limit int) ([]wire.QuestionInput, error)
 	// FailAbandoned ends unfinished synchronous questions whose asker's deadline passed more than
 	// grace ago, or that are older than after.
 	FailAbandoned(ctx context.Context, grace, after time.Duration) (int64, error)
 
 	// ClaimSampled claims some of the questions that have to be asked without retrieval, for the
 	// duration of a lease.
-	ClaimSampled(ctx context.Context, most int, lease time.Duration) ([]wire.QuestionInput, error)
+	ClaimSampled(ctx context.Context, limit int, lease time.Duration) ([]wire.QuestionInput, error)
 	Learn(ctx context.Context, in wire.QuestionInput, space string, vector []float32, right bool) error
 	Forget(ctx context.Context, in wire.QuestionInput) error
 
 	KeepSlowSearch(ctx context.Context, s answer.SlowSearch) error
-	KeepSlowQuestion(ctx context.Context, tenant, question uuid.UUID, least time.Duration) error
+	KeepSlowQuestion(ctx context.Context, tenant, question uuid.UUID, minTime time.Duration) error
 	DropSlowQueries(ctx context.Context) error
 }
 

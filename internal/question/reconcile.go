@@ -25,8 +25,8 @@ import (
 
 const (
 	// abandonedAfter is the age at which a synchronous question counts as abandoned in any case:
-	// none runs for longer than Longest.
-	abandonedAfter = Longest + 5*time.Minute
+	// none runs for longer than MaxTime.
+	abandonedAfter = MaxTime + 5*time.Minute
 	// atOnce is the maximum number of questions per query of a round.
 	atOnce = 100
 )
@@ -87,9 +87,9 @@ func (j *Jobs) reconcile(ctx context.Context) error {
 
 func (j *Jobs) checkExpired(ctx context.Context, q wire.QuestionInput) error {
 	d, err := j.Temporal.DescribeWorkflowExecution(ctx, wire.QuestionWorkflowID(q.Question, q.Attempt), "")
-	var gone *serviceerror.NotFound
+	var notFound *serviceerror.NotFound
 	switch {
-	case err != nil && !errors.As(err, &gone):
+	case err != nil && !errors.As(err, &notFound):
 		return fmt.Errorf("look at the workflow of question %s: %w", q.Question, err)
 	case err == nil && d.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
 		_, err := j.Store.ClaimQuestion(ctx, q, j.Holder, j.Lease)

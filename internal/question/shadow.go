@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// shadowsAtOnce is the maximum number of questions that one round claims, and shadowTime the
+	// shadowsAtOnce is the maximum number of questions that one round claims, and shadowTimeout the
 	// longest time for each.
 	shadowsAtOnce = 4
-	shadowTime    = 3 * time.Minute
+	shadowTimeout = 3 * time.Minute
 )
 
 // shadows asks such questions. Workers whose settings sample no questions do so, too: questions
@@ -43,7 +43,7 @@ func (j *Jobs) shadows() lifecycle.Service {
 }
 
 func (j *Jobs) shadow(fetch, work context.Context) error {
-	due, err := j.Store.ClaimSampled(work, shadowsAtOnce, shadowsAtOnce*shadowTime)
+	due, err := j.Store.ClaimSampled(work, shadowsAtOnce, shadowsAtOnce*shadowTimeout)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (j *Jobs) shadow(fetch, work context.Context) error {
 
 // learn asks one question without retrieval and stores whether the answer was right.
 func (j *Jobs) learn(ctx context.Context, in wire.QuestionInput) error {
-	ctx, cancel := context.WithTimeout(ctx, shadowTime)
+	ctx, cancel := context.WithTimeout(ctx, shadowTimeout)
 	defer cancel()
 	question, right, err := j.Answerer(nil).Shadow(ctx, in)
 	if err != nil {

@@ -47,7 +47,7 @@ func (j *Jobs) Register(r worker.ActivityRegistry) {
 			return answerer.Finish(ctx, in)
 		},
 		wire.ActivityQuestionCancel: func(ctx context.Context, in wire.QuestionInput) error {
-			return unlessEnded(j.Store.Cancel(ctx, in))
+			return ignoreEnded(j.Store.Cancel(ctx, in))
 		},
 	} {
 		r.RegisterActivityWithOptions(func(ctx context.Context, in wire.QuestionInput) error {
@@ -57,13 +57,13 @@ func (j *Jobs) Register(r worker.ActivityRegistry) {
 	r.RegisterActivityWithOptions(func(ctx context.Context, in wire.QuestionFailure) error {
 		return j.step(ctx, wire.ActivityQuestionFail, in.QuestionInput, func(ctx context.Context, q wire.QuestionInput) error {
 			defer j.Slow.KeepQuestion(ctx, q)
-			return unlessEnded(answerer.Fail(ctx, q, in.Reason))
+			return ignoreEnded(answerer.Fail(ctx, q, in.Reason))
 		})
 	}, activity.RegisterOptions{Name: wire.ActivityQuestionFail})
 }
 
-// unlessEnded drops the error that says that a question has ended already, for steps that end it.
-func unlessEnded(err error) error {
+// ignoreEnded drops the error that says that a question has ended already, for steps that end it.
+func ignoreEnded(err error) error {
 	if errors.Is(err, schema.ErrLostLease) {
 		return nil
 	}
@@ -93,11 +93,11 @@ func (j *Jobs) step(ctx context.Context, name string, in wire.QuestionInput, run
 		return temporal.NewNonRetryableApplicationError(err.Error(), wire.ErrorQuestionLost, nil, state)
 	}
 	reason := answer.ReasonOf(err)
-	if !waits(err, name) {
+	if !isTemporary(err, name) {
 		faults++
 		activity.RecordHeartbeat(ctx, faults)
 	}
-	if final(err, reason) || faults >= maxFaults {
+	if isPermanent(err, reason) || faults >= maxFaults {
 		return temporal.NewNonRetryableApplicationError(reason.Message, reason.Code, nil)
 	}
 	return temporal.NewApplicationError(reason.Message, reason.Code)
@@ -107,16 +107,16 @@ func (j *Jobs) step(ctx context.Context, name string, in wire.QuestionInput, run
 // unavailable.
 const maxFaults = 10
 
-// waits reports whether err says that a part of the system is unavailable, for which the step
+// isTemporary reports whether err says that a part of the system is unavailable, for which the step
 // waits, or that this try was cut short. Errors that the gateway returns about a language model are
 // only retried a few times.
-func waits(err error, step string) bool {
-	var said *schema.RemoteError
-	if errors.As(err, &said) && (step == wire.ActivityQuestionGenerate || step == wire.ActivityQuestionJudge) {
+func isTemporary(err error, step string) bool {
+	var remote *schema.RemoteError
+	if errors.As(err, &remote) && (step == wire.ActivityQuestionGenerate || step == wire.ActivityQuestionJudge) {
 		return false
 	}
-	for _, away := range []error{schema.ErrUnavailable, schema.ErrOverloaded, context.Canceled} {
-		if errors.Is(err, away) {
+	for _, unavailable := range []error{schema.ErrUnavailable, schema.ErrOverloaded, context.Canceled} {
+		if errors.Is(err, unavailable) {
 			return true
 		}
 	}
@@ -131,15 +131,15 @@ func (j *Jobs) cancelled(ctx context.Context, in wire.QuestionInput) bool {
 	return err == nil && q.State == schema.JobCancelled
 }
 
-// final reports whether trying again cannot help: the question itself is at fault, or another
+// isPermanent reports whether trying again cannot help: the question itself is at fault, or another
 // service reported an internal error that a person must fix.
-func final(err error, reason schema.Reason) bool {
+func isPermanent(err error, reason schema.Reason) bool {
 	switch schema.Code(reason.Code) {
 	case schema.CodeInvalid, schema.CodeNotFound, schema.CodeConflict, schema.CodeTooLarge, schema.CodeQuota:
 		return true
 	case schema.CodeInternal:
-		var said *schema.RemoteError
-		return errors.As(err, &said)
+		var remote *schema.RemoteError
+		return errors.As(err, &remote)
 	}
 	return false
 }

@@ -36,9 +36,8 @@ type Sources struct {
 	Preferences Preferences
 	// NearDuplicates may be nil: documents are then not compared.
 	NearDuplicates NearDuplicates
-	// GiveWay, if not nil, is called before each stage. It waits while work of higher priority
-	// runs.
-	GiveWay func(context.Context)
+	// Yield, if not nil, is called before each stage. It waits while work of higher priority runs.
+	Yield func(context.Context)
 }
 
 // Model is the encoder on the model server.

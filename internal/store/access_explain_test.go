@@ -157,13 +157,13 @@ func TestExplanationsSayWhatHolds(t *testing.T) {
 		}
 	}
 	e := explain(ann, "i1", "")
-	ways := map[string][]string{}
+	paths := map[string][]string{}
 	for _, h := range e.Holds {
-		ways[h.Principal] = h.Through
+		paths[h.Principal] = h.Through
 	}
 	key := "key " + ann.Key.String()
-	if want := []string{key, "u1 (Ann)", "inner"}; len(ways) != 3 || !slices.Equal(ways["outer"], want) || !slices.Equal(ways["u1"], []string{key}) || e.Item != "i1" || *e.Source != of {
-		t.Errorf("they hold %v in %+v", ways, e)
+	if want := []string{key, "u1 (Ann)", "inner"}; len(paths) != 3 || !slices.Equal(paths["outer"], want) || !slices.Equal(paths["u1"], []string{key}) || e.Item != "i1" || *e.Source != of {
+		t.Errorf("they hold %v in %+v", paths, e)
 	}
 	if e := explain(ann, "i2", ""); len(e.Entries) != 3 || e.Entries[0] != (schema.AccessRule{Principal: "u1", Name: "Ann", Deny: true, Known: true}) || *e.Decided != e.Entries[0] {
 		t.Errorf("its entries are %+v", e.Entries)

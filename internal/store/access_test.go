@@ -23,19 +23,19 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// place is the reference: the remote system's contents, and the mapping of people to its
+// remoteModel is the reference: the remote system's contents, and the mapping of people to its
 // principals.
-type place struct {
+type remoteModel struct {
 	groups  map[string]map[string]bool // members of groups, by group id
 	users   map[string]bool
 	names   map[string]string
-	folders map[string]*thing
-	items   map[string]*thing
+	folders map[string]*accessNode
+	items   map[string]*accessNode
 	mapped  map[string]map[schema.AccessSubject]bool // of principals
 }
 
-// thing is a folder or an item.
-type thing struct {
+// accessNode is a folder or an item.
+type accessNode struct {
 	in       string
 	inherits bool
 	rules    []rule
@@ -49,7 +49,7 @@ type rule struct {
 }
 
 // is reports whether somebody is a principal: by a mapping of it, or of a member of it.
-func (p *place) is(who []schema.AccessSubject, principal string, passed map[string]bool) bool {
+func (p *remoteModel) is(who []schema.AccessSubject, principal string, passed map[string]bool) bool {
 	members, group := p.groups[principal]
 	if passed[principal] || !group && !p.users[principal] {
 		return false
@@ -68,7 +68,7 @@ func (p *place) is(who []schema.AccessSubject, principal string, passed map[stri
 	return false
 }
 
-func (p *place) somebody(who []schema.AccessSubject) bool {
+func (p *remoteModel) matchesAny(who []schema.AccessSubject) bool {
 	for principal := range p.mapped {
 		if p.is(who, principal, map[string]bool{}) {
 			return true
@@ -78,11 +78,11 @@ func (p *place) somebody(who []schema.AccessSubject) bool {
 }
 
 // sees reports whether somebody may see an item.
-func (p *place) sees(who []schema.AccessSubject, item string) bool {
-	if !p.somebody(who) {
+func (p *remoteModel) sees(who []schema.AccessSubject, item string) bool {
+	if !p.matchesAny(who) {
 		return false
 	}
-	var chain []*thing
+	var chain []*accessNode
 	passed := map[string]bool{}
 	for at := p.items[item]; ; {
 		chain = append(chain, at)
@@ -96,22 +96,22 @@ func (p *place) sees(who []schema.AccessSubject, item string) bool {
 		passed[at.in] = true
 		at = next
 	}
-	decided, let := false, false
+	decided, allow := false, false
 	for _, at := range chain {
 		for _, need := range at.needs {
-			if _, in := p.says(who, need); !in {
+			if _, in := p.decide(who, need); !in {
 				return false
 			}
 		}
 		if !decided {
-			decided, let = p.says(who, at.rules)
+			decided, allow = p.decide(who, at.rules)
 		}
 	}
-	return let
+	return allow
 }
 
-// says returns what the lowest rank of rules with a rule for somebody decides.
-func (p *place) says(who []schema.AccessSubject, rules []rule) (decided, let bool) {
+// decide returns what the lowest rank of rules with a rule for somebody decides.
+func (p *remoteModel) decide(who []schema.AccessSubject, rules []rule) (decided, allow bool) {
 	for rank := range 4 {
 		for _, r := range rules {
 			_, group := p.groups[r.who]
@@ -122,11 +122,11 @@ func (p *place) says(who []schema.AccessSubject, rules []rule) (decided, let boo
 			case r.deny && (is || unknown):
 				return true, false
 			case is:
-				decided, let = true, true
+				decided, allow = true, true
 			}
 		}
 		if decided {
-			return decided, let
+			return decided, allow
 		}
 	}
 	return false, false
@@ -135,14 +135,14 @@ func (p *place) says(who []schema.AccessSubject, rules []rule) (decided, let boo
 // accessModel applies steps to the reference and to the store.
 type accessModel struct {
 	*fixture
-	t       *testing.T
-	random  *rand.Rand
-	of      uuid.UUID
-	place   *place
-	made    int
-	people  []schema.Principal
-	who     [][]schema.AccessSubject // the subjects of the people
-	applied []string                 // the last steps
+	t           *testing.T
+	random      *rand.Rand
+	of          uuid.UUID
+	remoteModel *remoteModel
+	made        int
+	people      []schema.Principal
+	who         [][]schema.AccessSubject // the subjects of the people
+	applied     []string                 // the last steps
 }
 
 func (m *accessModel) pick(from []string) string { return from[m.random.IntN(len(from))] }
@@ -158,10 +158,10 @@ func (m *accessModel) principal() string {
 
 func (m *accessModel) principals() []string {
 	var out []string
-	for id := range m.place.groups {
+	for id := range m.remoteModel.groups {
 		out = append(out, id)
 	}
-	for id := range m.place.users {
+	for id := range m.remoteModel.users {
 		out = append(out, id)
 	}
 	slices.Sort(out)
@@ -170,7 +170,7 @@ func (m *accessModel) principals() []string {
 
 func (m *accessModel) groups() []string {
 	var out []string
-	for id := range m.place.groups {
+	for id := range m.remoteModel.groups {
 		out = append(out, id)
 	}
 	slices.Sort(out)
@@ -179,7 +179,7 @@ func (m *accessModel) groups() []string {
 
 func (m *accessModel) folders() []string {
 	var out []string
-	for id := range m.place.folders {
+	for id := range m.remoteModel.folders {
 		out = append(out, id)
 	}
 	slices.Sort(out)
@@ -204,7 +204,7 @@ func entries(rules []rule) (out []schema.AccessEntry) {
 	return out
 }
 
-func (t thing) node(id string) schema.AccessNode {
+func (t accessNode) node(id string) schema.AccessNode {
 	n := schema.AccessNode{ID: id, Folder: t.in, Inherits: t.inherits, Entries: entries(t.rules)}
 	for _, need := range t.needs {
 		n.Requires = append(n.Requires, entries(need))
@@ -212,9 +212,9 @@ func (t thing) node(id string) schema.AccessNode {
 	return n
 }
 
-func (m *accessModel) told(id string) schema.PushedPrincipal {
-	p := schema.PushedPrincipal{ID: id, Name: m.place.names[id]}
-	members, group := m.place.groups[id]
+func (m *accessModel) pushedPrincipal(id string) schema.PushedPrincipal {
+	p := schema.PushedPrincipal{ID: id, Name: m.remoteModel.names[id]}
+	members, group := m.remoteModel.groups[id]
 	p.Group = group
 	for member := range members {
 		p.Members = append(p.Members, member)
@@ -234,11 +234,11 @@ func (m *accessModel) push(push schema.AccessPush) {
 func (m *accessModel) step() string {
 	all, groups, folders := m.principals(), m.groups(), m.folders()
 	change := func(what string) string {
-		id := "i" + fmt.Sprint(m.random.IntN(len(m.place.items)))
-		of, isFolder := m.place.items[id], false
+		id := "i" + fmt.Sprint(m.random.IntN(len(m.remoteModel.items)))
+		of, isFolder := m.remoteModel.items[id], false
 		if m.random.IntN(2) == 0 && len(folders) > 0 {
 			id, isFolder = m.pick(folders), true
-			of = m.place.folders[id]
+			of = m.remoteModel.folders[id]
 		}
 		switch what {
 		case "grant":
@@ -284,22 +284,22 @@ func (m *accessModel) step() string {
 	case 8: // a new user or group; names are used again, ids are not
 		m.made++
 		id := fmt.Sprintf("p%d", m.made)
-		if m.place.names[id] = m.pick([]string{"Ann", "Staff", "Legal"}); m.random.IntN(2) == 0 {
-			m.place.users[id] = true
+		if m.remoteModel.names[id] = m.pick([]string{"Ann", "Staff", "Legal"}); m.random.IntN(2) == 0 {
+			m.remoteModel.users[id] = true
 		} else {
-			m.place.groups[id] = map[string]bool{}
+			m.remoteModel.groups[id] = map[string]bool{}
 		}
-		m.push(schema.AccessPush{Principals: []schema.PushedPrincipal{m.told(id)}})
+		m.push(schema.AccessPush{Principals: []schema.PushedPrincipal{m.pushedPrincipal(id)}})
 		return "new " + id
 	case 9:
 		if len(all) < 8 {
 			return "too few to remove one"
 		}
 		id := m.pick(all)
-		delete(m.place.users, id)
-		delete(m.place.groups, id)
-		delete(m.place.mapped, id)
-		for _, members := range m.place.groups {
+		delete(m.remoteModel.users, id)
+		delete(m.remoteModel.groups, id)
+		delete(m.remoteModel.mapped, id)
+		for _, members := range m.remoteModel.groups {
 			delete(members, id)
 		}
 		m.push(schema.AccessPush{Removed: []string{id}})
@@ -309,12 +309,12 @@ func (m *accessModel) step() string {
 			return "no group"
 		}
 		id, member := m.pick(groups), m.pick(all)
-		if m.place.groups[id][member] {
-			delete(m.place.groups[id], member)
+		if m.remoteModel.groups[id][member] {
+			delete(m.remoteModel.groups[id], member)
 		} else {
-			m.place.groups[id][member] = true
+			m.remoteModel.groups[id][member] = true
 		}
-		m.push(schema.AccessPush{Principals: []schema.PushedPrincipal{m.told(id)}})
+		m.push(schema.AccessPush{Principals: []schema.PushedPrincipal{m.pushedPrincipal(id)}})
 		return "nest or unnest " + member + " in " + id
 	case 13, 14, 15:
 		if len(all) == 0 {
@@ -322,17 +322,17 @@ func (m *accessModel) step() string {
 		}
 		id, of := m.pick(all), m.random.IntN(len(m.who))
 		who := m.who[of][m.random.IntN(len(m.who[of]))]
-		if m.place.mapped[id][who] {
-			delete(m.place.mapped[id], who)
+		if m.remoteModel.mapped[id][who] {
+			delete(m.remoteModel.mapped[id], who)
 			if err := m.UnmapPrincipal(m.t.Context(), m.a, m.of, id, who); err != nil {
 				m.t.Fatal(err)
 			}
 			return fmt.Sprint("unmap ", id, who)
 		}
-		if m.place.mapped[id] == nil {
-			m.place.mapped[id] = map[schema.AccessSubject]bool{}
+		if m.remoteModel.mapped[id] == nil {
+			m.remoteModel.mapped[id] = map[schema.AccessSubject]bool{}
 		}
-		m.place.mapped[id][who] = true
+		m.remoteModel.mapped[id][who] = true
 		if _, err := m.MapPrincipal(m.t.Context(), m.a, m.of, id, who); err != nil {
 			m.t.Fatal(err)
 		}
@@ -342,14 +342,14 @@ func (m *accessModel) step() string {
 		id := fmt.Sprintf("f%d", m.made)
 		if len(folders) > 6 { // remove one
 			gone := m.pick(folders)
-			delete(m.place.folders, gone)
+			delete(m.remoteModel.folders, gone)
 			m.in(func(ctx context.Context, tx pgx.Tx) error {
 				return access.Forget(ctx, tx, m.a.Tenant, m.of, nil, []string{gone})
 			})
 			return "remove folder " + gone
 		}
-		m.place.folders[id] = &thing{inherits: m.random.IntN(2) == 0, rules: m.rules()}
-		m.push(schema.AccessPush{Folders: []schema.AccessNode{m.place.folders[id].node(id)}})
+		m.remoteModel.folders[id] = &accessNode{inherits: m.random.IntN(2) == 0, rules: m.rules()}
+		m.push(schema.AccessPush{Folders: []schema.AccessNode{m.remoteModel.folders[id].node(id)}})
 		return "new folder " + id
 	}
 	return m.list()
@@ -359,15 +359,15 @@ func (m *accessModel) step() string {
 func (m *accessModel) list() string {
 	var principals []source.Principal
 	for _, id := range m.principals() {
-		told := m.told(id)
-		principals = append(principals, source.Principal{ID: id, Group: told.Group, Name: told.Name, Members: told.Members})
+		principal := m.pushedPrincipal(id)
+		principals = append(principals, source.Principal{ID: id, Group: principal.Group, Name: principal.Name, Members: principal.Members})
 	}
 	var folders []source.AccessFolder
-	for id, f := range m.place.folders {
+	for id, f := range m.remoteModel.folders {
 		folders = append(folders, source.AccessFolder{ID: id, Folder: f.in, Access: f.access()})
 	}
 	var items []source.Item
-	for id, i := range m.place.items {
+	for id, i := range m.remoteModel.items {
 		own := i.access()
 		items = append(items, source.Item{ID: id, Folder: i.in, Access: &own})
 	}
@@ -391,7 +391,7 @@ func (m *accessModel) list() string {
 	return "list everything"
 }
 
-func (t thing) access() source.Access {
+func (t accessNode) access() source.Access {
 	list := func(rules []rule) (out []source.AccessEntry) {
 		for _, r := range rules {
 			out = append(out, source.AccessEntry{Principal: r.who, Deny: r.deny, Rank: r.rank})
@@ -429,8 +429,8 @@ func (m *accessModel) compare(settled bool) {
 		})
 		return err
 	})
-	if len(given) != len(m.place.items) {
-		m.t.Fatalf("%d items, of %d", len(given), len(m.place.items))
+	if len(given) != len(m.remoteModel.items) {
+		m.t.Fatalf("%d items, of %d", len(given), len(m.remoteModel.items))
 	}
 	for i, p := range m.people {
 		labels, _, err := m.AccessLabels(m.t.Context(), p)
@@ -438,7 +438,7 @@ func (m *accessModel) compare(settled bool) {
 			m.t.Fatal(err)
 		}
 		for item, label := range given {
-			sees, may := slices.Contains(labels, label), m.place.sees(m.who[i], item)
+			sees, may := slices.Contains(labels, label), m.remoteModel.sees(m.who[i], item)
 			if sees && !may || settled && may && !sees {
 				m.t.Fatalf("person %d, item %s: sees it %t, may %t, settled %t, after:\n%s", i, item, sees, may, settled, strings.Join(m.applied, "\n"))
 			}
@@ -517,11 +517,11 @@ func TestPermissionsAgainstAReference(t *testing.T) {
 	const items = 8
 	seed := rand.Uint64()
 	t.Log("seed", seed)
-	m := &accessModel{fixture: f, t: t, random: rand.New(rand.NewPCG(seed, 0)), of: f.followedSource(t, items), place: &place{
-		groups: map[string]map[string]bool{}, users: map[string]bool{}, names: map[string]string{}, folders: map[string]*thing{}, items: map[string]*thing{},
+	m := &accessModel{fixture: f, t: t, random: rand.New(rand.NewPCG(seed, 0)), of: f.followedSource(t, items), remoteModel: &remoteModel{
+		groups: map[string]map[string]bool{}, users: map[string]bool{}, names: map[string]string{}, folders: map[string]*accessNode{}, items: map[string]*accessNode{},
 		mapped: map[string]map[schema.AccessSubject]bool{}}}
 	for i := range items {
-		m.place.items[fmt.Sprint("i", i)] = &thing{}
+		m.remoteModel.items[fmt.Sprint("i", i)] = &accessNode{}
 	}
 	key, err := f.CreateKey(t.Context(), f.a, f.a.Tenant, schema.SealedKey{NewKey: schema.NewKey{Name: "k", Scopes: []schema.Scope{schema.ScopeQuery}}, Hash: []byte("a key's hash")})
 	if err != nil {
@@ -544,8 +544,8 @@ func TestPermissionsAgainstAReference(t *testing.T) {
 		m.settle()
 		m.compare(true)
 		for i := range m.people {
-			for item := range m.place.items {
-				if m.place.sees(m.who[i], item) {
+			for item := range m.remoteModel.items {
+				if m.remoteModel.sees(m.who[i], item) {
 					seen++
 				}
 			}

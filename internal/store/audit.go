@@ -50,7 +50,7 @@ func Audit(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, p schema.Principal,
 // AuditAs writes to tenant's audit log from a system transaction, which stays bound to the tenant
 // afterwards.
 func AuditAs(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, p schema.Principal, action, target string, detail map[string]any) error {
-	if _, err := tx.Exec(ctx, enterSQL, string(roleApp), tenant.String()); err != nil {
+	if _, err := tx.Exec(ctx, setRoleSQL, string(roleApp), tenant.String()); err != nil {
 		return fmt.Errorf("enter as %s: %w", roleApp, err)
 	}
 	return Audit(ctx, tx, tenant, p, action, target, detail)

@@ -50,8 +50,8 @@ func (f *fixture) verify(t testing.TB, p schema.Principal, chain schema.AuditCha
 	return v
 }
 
-// lifted returns a connection of the owner with the log's protection disabled.
-func lifted(t *testing.T, f *fixture) *pgx.Conn {
+// unprotectedConn returns a connection of the owner with the log's protection disabled.
+func unprotectedConn(t *testing.T, f *fixture) *pgx.Conn {
 	t.Helper()
 	conn := connect(t, f.owner)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
@@ -95,7 +95,7 @@ func expectFound(t *testing.T, chain schema.AuditChain, cases map[string]tamperi
 		}
 	}
 	write(f, f.b)
-	conn := lifted(t, f)
+	conn := unprotectedConn(t, f)
 	for name, c := range cases {
 		if _, err := conn.Exec(t.Context(), c.sql, of[name].Tenant); err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -262,7 +262,7 @@ func TestRetentionKeepsTheRestVerifiable(t *testing.T) {
 
 	// A month of reads is dropped as a whole, once all of it is old enough.
 	f.appendReads(t, f.a, readsOf("old", 3))
-	conn := lifted(t, f)
+	conn := unprotectedConn(t, f)
 	month := time.Now().UTC()
 	old := time.Date(month.Year(), month.Month(), 1, 0, 0, 0, 0, time.UTC).AddDate(0, -3, 0)
 	for _, sql := range []string{

@@ -113,9 +113,9 @@ func TestBackupsAreRestored(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(5, 6))
 	about := topics(r, 10)
-	var large []*planted
+	var large []*insertedDocument
 	for range 50 {
-		d := &planted{}
+		d := &insertedDocument{}
 		for range 20 {
 			d.vectors = append(d.vectors, clustered(r, about))
 		}

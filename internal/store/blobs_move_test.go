@@ -109,7 +109,7 @@ func (s *stopping) Put(ctx context.Context, o store.Object, r io.Reader) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.left--; s.left < 0 {
-		return errors.Join(errCutOff, err)
+		return errors.Join(errCrashed, err)
 	}
 	return err
 }
@@ -118,7 +118,7 @@ func (s *stopping) Open(ctx context.Context, o store.Object, from int64) (io.Rea
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.left--; s.left < 0 {
-		return nil, errCutOff
+		return nil, errCrashed
 	}
 	return s.Objects.Open(ctx, o, from)
 }
@@ -136,7 +136,7 @@ func TestAnInterruptedMoveGoesOn(t *testing.T) {
 	for _, intoObjects := range []bool{true, false} {
 		dying := open(t, f.url, store.Options{Objects: &stopping{Objects: f.bucket, left: 11}})
 		p, err := dying.Move(t.Context(), intoObjects, &blobs.Run{})
-		if !errors.Is(err, errCutOff) || p.Blobs == 0 || p.Blobs == 20 {
+		if !errors.Is(err, errCrashed) || p.Blobs == 0 || p.Blobs == 20 {
 			t.Fatalf("interrupted after %d of 20: %v", p.Blobs, err)
 		}
 		f.still(t, f.a, contents)
@@ -282,7 +282,7 @@ func TestSettingsOfS3ThatAreWrong(t *testing.T) {
 	f := setUpS3(t, store.Options{})
 	for name, c := range map[string]struct {
 		options objects.Options
-		says    string
+		message string
 	}{
 		"no such bucket": {objects.Options{Bucket: "elsewhere"}, `there is no bucket "elsewhere"`},
 		"a wrong key":    {objects.Options{AccessKey: "nobody", SecretKey: f.s3.SecretKey}, "SLUICE_S3_ACCESS_KEY"},
@@ -299,7 +299,7 @@ func TestSettingsOfS3ThatAreWrong(t *testing.T) {
 			wrong := open(t, f.url, store.Options{Objects: b, NewInObjects: true})
 			_, uploading := (&fixture{All: wrong}).Upload(t.Context(), f.a, f.collection, []schema.Upload{text("a", "a")})
 			for what, err := range map[string]error{"check": b.Check(t.Context()), "try": b.Try(t.Context()), "upload": uploading} {
-				if !errors.Is(err, schema.ErrUnavailable) || !strings.Contains(err.Error(), c.says) {
+				if !errors.Is(err, schema.ErrUnavailable) || !strings.Contains(err.Error(), c.message) {
 					t.Errorf("%s says %v", what, err)
 				}
 			}

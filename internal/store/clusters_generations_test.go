@@ -18,7 +18,7 @@ import (
 func TestRebuildTakesAllAtOnce(t *testing.T) {
 	f := setUp(t, store.Options{})
 	r := rand.New(rand.NewPCG(9, 9))
-	f.life(t, r, map[string]*page{}, 10)
+	f.churn(t, r, map[string]*page{}, 10)
 	f.curateAll(t, f.a, f.collection)
 	shape := func() string {
 		return one[string](t, f, f.a, `
@@ -56,21 +56,21 @@ SELECT string_agg(s, '; ' ORDER BY s) FROM (
 func TestGenerationsAreClusteredApart(t *testing.T) {
 	f := setUp(t, store.Options{})
 	r := rand.New(rand.NewPCG(10, 10))
-	living := map[string]*page{}
-	f.life(t, r, living, 4)
+	live := map[string]*page{}
+	f.churn(t, r, live, 4)
 	f.curateAll(t, f.a, f.collection)
 	execAs(t, f, f.a, `INSERT INTO generations (tenant_id, collection_id, number, language, segmentation, state) VALUES ($1, $2, 2, 'en', '{"by":"segmenter"}', 'building')`, f.a.Tenant, f.collection)
-	f.life(t, r, living, 1)
+	f.churn(t, r, live, 1)
 	if _, err := f.RebuildClusters(t.Context(), f.a.Tenant, f.collection, 2); err != nil {
 		t.Fatal(err)
 	}
-	f.life(t, r, living, 3) // changes after the rebuild has read its input
+	f.churn(t, r, live, 3) // changes after the rebuild has read its input
 	f.curateAll(t, f.a, f.collection)
 	f.checkClusters(t, f.a, f.collection, 1)
 	f.checkClusters(t, f.a, f.collection, 2)
 
 	execAs(t, f, f.a, `UPDATE collections SET generation = 2 WHERE id = $1`, f.collection)
-	f.life(t, r, living, 3)
+	f.churn(t, r, live, 3)
 	f.curateAll(t, f.a, f.collection)
 	if n := one[int](t, f, f.a, wrongClustersSQL, f.collection); n != 0 {
 		t.Errorf("%d clusters, those of the old generation too, with other sums than their members", n)
@@ -82,7 +82,7 @@ func TestGenerationsAreClusteredApart(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f.life(t, r, living, 2)
+	f.churn(t, r, live, 2)
 	f.curateAll(t, f.a, f.collection)
 	f.checkClusters(t, f.a, f.collection, 2)
 	if n := one[int](t, f, f.a, `SELECT count(*) FROM cluster_members WHERE generation = 1`); n != 0 {
@@ -95,7 +95,7 @@ func TestGenerationsAreClusteredApart(t *testing.T) {
 func TestConcurrentFlipLeavesNoSectionBehind(t *testing.T) {
 	f := setUp(t, store.Options{})
 	r := rand.New(rand.NewPCG(11, 11))
-	f.life(t, r, map[string]*page{}, 4)
+	f.churn(t, r, map[string]*page{}, 4)
 	for _, sql := range []string{
 		`INSERT INTO generations (tenant_id, collection_id, number, language, segmentation, state) VALUES ($1, $2, 2, 'en', '{"by":"segmenter"}', 'building')`,
 		`INSERT INTO clusterings (tenant_id, collection_id, generation) VALUES ($1, $2, 2)`,
@@ -169,7 +169,7 @@ func TestConcurrentRebuildLeavesNoSectionBehind(t *testing.T) {
 
 func TestADeletedCollectionHasNoClusters(t *testing.T) {
 	f := setUp(t, store.Options{})
-	f.life(t, rand.New(rand.NewPCG(11, 11)), map[string]*page{}, 5)
+	f.churn(t, rand.New(rand.NewPCG(11, 11)), map[string]*page{}, 5)
 	f.curateAll(t, f.a, f.collection)
 	if err := f.DeleteCollection(t.Context(), f.a, f.collection); err != nil {
 		t.Fatal(err)

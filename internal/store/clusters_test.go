@@ -299,8 +299,8 @@ func TestPagesOfAFolderShareClusters(t *testing.T) {
 	}
 }
 
-// life makes random changes to a collection.
-func (f *fixture) life(t *testing.T, r *rand.Rand, living map[string]*page, steps int) {
+// churn makes random changes to a collection.
+func (f *fixture) churn(t *testing.T, r *rand.Rand, live map[string]*page, steps int) {
 	t.Helper()
 	for range steps {
 		var list []*page
@@ -318,14 +318,14 @@ func (f *fixture) life(t *testing.T, r *rand.Rand, living map[string]*page, step
 		}
 		f.pages(t, f.a, f.collection, list...)
 		for _, g := range list {
-			living[g.name] = g
+			live[g.name] = g
 		}
-		for name, g := range living {
+		for name, g := range live {
 			if r.IntN(10) == 0 {
 				if err := f.DeleteDocument(t.Context(), f.a, g.id); err != nil {
 					t.Fatal(err)
 				}
-				delete(living, name)
+				delete(live, name)
 			}
 		}
 	}
@@ -334,9 +334,9 @@ func (f *fixture) life(t *testing.T, r *rand.Rand, living map[string]*page, step
 func TestClustersThroughUpdatesAndDeletes(t *testing.T) {
 	f := setUp(t, store.Options{KeepSuperseded: -1})
 	r := rand.New(rand.NewPCG(7, 7))
-	living := map[string]*page{}
+	live := map[string]*page{}
 	for round := range 15 {
-		f.life(t, r, living, 2)
+		f.churn(t, r, live, 2)
 		if round%4 == 1 {
 			f.purgeAll(t) // sometimes before curation, sometimes after
 		}
@@ -400,7 +400,7 @@ func TestConcurrentCurators(t *testing.T) {
 			return nil
 		})
 	})
-	f.life(t, rand.New(rand.NewPCG(8, 8)), map[string]*page{}, 25)
+	f.churn(t, rand.New(rand.NewPCG(8, 8)), map[string]*page{}, 25)
 	stop()
 	group.Wait()
 	f.curateAll(t, f.a, f.collection)

@@ -16,28 +16,29 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// lossy is a proxy to a server. While it is armed it forwards a commit and closes the connection in
-// place of the reply.
-type lossy struct {
+// commitDropper is a proxy to a server. While it is armed it forwards a commit and closes the
+// connection in place of the reply.
+type commitDropper struct {
 	armed atomic.Bool
 	lost  atomic.Int32
 }
 
-// newLossy returns a lossy proxy to the server of a database, and the database's URL through it.
-func newLossy(t *testing.T, database string) (*lossy, string) {
+// newCommitDropper returns a lossy proxy to the server of a database, and the database's URL
+// through it.
+func newCommitDropper(t *testing.T, database string) (*commitDropper, string) {
 	t.Helper()
-	l := &lossy{}
-	return l, newWay(t, database, l.filters)
+	l := &commitDropper{}
+	return l, newProxy(t, database, l.filters)
 }
 
-func (l *lossy) filters() (sent, received filter) {
+func (l *commitDropper) filters() (sent, received filter) {
 	var swallow atomic.Bool
-	return func(data []byte) fate {
+	return func(data []byte) filterAction {
 			if l.armed.Load() && bytes.Contains(data, []byte("commit\x00")) {
 				swallow.Store(true)
 			}
 			return pass
-		}, func([]byte) fate {
+		}, func([]byte) filterAction {
 			if !swallow.Load() {
 				return pass
 			}
@@ -50,7 +51,7 @@ func (l *lossy) filters() (sent, received filter) {
 // is not repeated, because it may have been committed.
 func TestACommitWhoseReplyIsLostIsNotRepeated(t *testing.T) {
 	f := setUp(t, store.Options{})
-	way, through := newLossy(t, f.url)
+	proxyURL, through := newCommitDropper(t, f.url)
 	s := open(t, through, store.Options{})
 	count := func() (n int) {
 		t.Helper()
@@ -64,11 +65,11 @@ func TestACommitWhoseReplyIsLostIsNotRepeated(t *testing.T) {
 	}
 	q := questions.NewQuestion{Query: schema.Query{Collection: f.collection, Text: "Who pays?"}, Async: true}
 
-	way.armed.Store(true)
+	proxyURL.armed.Store(true)
 	if _, err := s.CreateQuestion(t.Context(), f.a, q); !errors.Is(err, schema.ErrUnavailable) {
 		t.Errorf("a lost reply: %v", err)
 	}
-	if lost, n := way.lost.Load(), count(); lost != 1 || n != 1 {
+	if lost, n := proxyURL.lost.Load(), count(); lost != 1 || n != 1 {
 		t.Errorf("%d replies were lost, %d questions are there; want one each", lost, n)
 	}
 	runs := 0
@@ -92,7 +93,7 @@ func TestACommitWhoseReplyIsLostIsNotRepeated(t *testing.T) {
 	if _, err := s.Store.Once(t.Context(), f.a, "k", "POST /x", []byte("hash"), act); !errors.Is(err, schema.ErrUnavailable) {
 		t.Errorf("a lost reply to a request with a key: %v", err)
 	}
-	way.armed.Store(false)
+	proxyURL.armed.Store(false)
 	kept, err := s.Store.Once(t.Context(), f.a, "k", "POST /x", []byte("hash"), act)
 	if err != nil || kept == nil || kept.Status != made.Status || count() != 2 {
 		t.Errorf("%+v, %v, %d questions", kept, err, count())

@@ -71,15 +71,15 @@ func compareSchema(known, applied, raised []int64) error {
 	for _, v := range applied {
 		have[v] = true
 	}
-	knows := map[int64]bool{}
+	required := map[int64]bool{}
 	for _, v := range known {
 		if !have[v] {
 			return fmt.Errorf("the database lacks migration %d, which this version needs; run sluice migrate of this version: %w", v, schema.ErrUnavailable)
 		}
-		knows[v] = true
+		required[v] = true
 	}
 	for _, v := range raised {
-		if !knows[v] {
+		if !required[v] {
 			return fmt.Errorf("a newer Sluice migrated the database, and versions without migration %d may not work with it; upgrade this program: %w",
 				v, schema.ErrUnavailable)
 		}
@@ -117,12 +117,12 @@ const askSchemaEvery = time.Second
 
 // AwaitSchema returns once this build may work with the database at url, or when ctx ends. Until
 // then the database may be unreachable, have no such login, or miss migrations; AwaitSchema passes
-// each new reason for waiting to say. A malformed URL is an error at once.
-func AwaitSchema(ctx context.Context, url string, o Options, say func(error)) error {
+// each new reason for waiting to report. A malformed URL is an error at once.
+func AwaitSchema(ctx context.Context, url string, o Options, report func(error)) error {
 	if _, err := poolConfig(url, o); err != nil {
 		return err
 	}
-	said := ""
+	reported := ""
 	for {
 		err := trySchema(ctx, url, o)
 		if err == nil {
@@ -131,9 +131,9 @@ func AwaitSchema(ctx context.Context, url string, o Options, say func(error)) er
 		if ctx.Err() != nil {
 			return fmt.Errorf("wait for the database's schema: %w: %w", ctx.Err(), err)
 		}
-		if err.Error() != said {
-			said = err.Error()
-			say(err)
+		if err.Error() != reported {
+			reported = err.Error()
+			report(err)
 		}
 		timer := time.NewTimer(askSchemaEvery)
 		select {

@@ -14,15 +14,15 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// unhurried is the lane of statements that fill tables on a busy machine.
-const unhurried = store.Lane(time.Hour)
+// longLane is the lane of statements that fill tables on a busy machine.
+const longLane = store.Lane(time.Hour)
 
 // backlog fills a collection with live versions that are in no cluster; the first of them have
 // sections. All have entries in the lexical index.
 func (f *fixture) backlog(t *testing.T, collection uuid.UUID, versions int) {
 	t.Helper()
 	const withSections = 600
-	err := f.In(unhurried).AsTenant(t.Context(), f.a.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := f.In(longLane).AsTenant(t.Context(), f.a.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		for _, sql := range []string{
 			`INSERT INTO documents (tenant_id, id, collection_id, external_id, live_version_id, last_version_id)
 			 SELECT $1, d.id, $2, 'folder' || d.n % 100 || '/' || d.n, d.id, d.id FROM (SELECT gen_random_uuid() AS id, n FROM generate_series(1, $3::int) n) d`,
@@ -61,7 +61,7 @@ func (f *fixture) buffers(t *testing.T, fn func(s stores.All)) int64 {
 		return n
 	}
 	before := read()
-	s := open(t, f.url, store.Options{MaxConns: 1, Name: "counted", Lane: unhurried})
+	s := open(t, f.url, store.Options{MaxConns: 1, Name: "counted", Lane: longLane})
 	fn(s)
 	s.Close() // a backend reports its counts when it exits
 	for running := true; running; {
@@ -77,7 +77,7 @@ func (f *fixture) buffers(t *testing.T, fn func(s stores.All)) int64 {
 // many versions.
 func TestCurationReadsNoMoreAsItsBacklogGrows(t *testing.T) {
 	f := setUp(t, store.Options{})
-	filling := &fixture{All: stores.Of(f.In(unhurried))}
+	filling := &fixture{All: stores.Of(f.In(longLane))}
 	admin := adminOf(t, f.url)
 	for _, table := range []string{"versions", "documents", "lexical_entries", "sections", "cluster_members"} {
 		execute(t, admin, `ALTER TABLE `+table+` SET (autovacuum_enabled = false)`) // autovacuum reads, too

@@ -158,11 +158,11 @@ func TestReconcilerFindsWhatClusteringHides(t *testing.T) {
 	f.expectWaiting(t, false, "after the merge")
 
 	r := rand.New(rand.NewPCG(51, 52))
-	p := &planted{}
+	p := &insertedDocument{}
 	for range 50 {
 		p.vectors = append(p.vectors, unit(r))
 	}
-	f.plant(t, f.a, f.collection, []*planted{p})
+	f.plant(t, f.a, f.collection, []*insertedDocument{p})
 	f.backfillAll(t)
 	f.curateAll(t, f.a, f.collection)
 	if _, err := f.TendVectors(t.Context(), f.a.Tenant, f.collection); err != nil {
@@ -319,11 +319,11 @@ func TestVersionLeavesDuringARebuild(t *testing.T) {
 func TestPurgeWithoutTheRightToDropShards(t *testing.T) {
 	f := setUp(t, store.Options{OwnVectorsAbove: 10, KeepSuperseded: -1})
 	r := rand.New(rand.NewPCG(53, 54))
-	d := &planted{}
+	d := &insertedDocument{}
 	for range 50 {
 		d.vectors = append(d.vectors, unit(r))
 	}
-	f.plant(t, f.a, f.collection, []*planted{d})
+	f.plant(t, f.a, f.collection, []*insertedDocument{d})
 	f.tend(t, f.a, f.collection)
 	if err := f.DeleteCollection(t.Context(), f.a, f.collection); err != nil {
 		t.Fatal(err)

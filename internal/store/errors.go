@@ -51,25 +51,24 @@ func Translate(err error) error {
 	return err
 }
 
-// notBegun is an error from before a transaction's function ran. Whatever the error is, nothing can
-// be read or written now.
-type notBegun struct{ error }
+// notBegunError is an error from before a transaction's function ran. Whatever the error is,
+// nothing can be read or written now.
+type notBegunError struct{ error }
 
-func (e *notBegun) Unwrap() error { return e.error }
+func (e *notBegunError) Unwrap() error { return e.error }
 
-// early returns err as a notBegun of ctx's transaction.
-func early(ctx context.Context, r role, err error) error {
+// asNotBegun returns err as a notBegunError of ctx's transaction.
+func asNotBegun(ctx context.Context, r role, err error) error {
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		err = &dbError{meaning: schema.ErrUnavailable, cause: err} // not the caller's time is up but the limit for connecting
 	}
-	return &notBegun{fmt.Errorf("begin as %s: %w", r, err)}
+	return &notBegunError{fmt.Errorf("begin as %s: %w", r, err)}
 }
 
-// undone is an error of a transaction whose connection broke before it was
-// committed.
-type undone struct{ error }
+// rolledBackError is an error of a transaction whose connection broke before it was committed.
+type rolledBackError struct{ error }
 
-func (e *undone) Unwrap() error { return e.error }
+func (e *rolledBackError) Unwrap() error { return e.error }
 
 // unknown is the error of a commit whose outcome is not known.
 type unknown struct{ error }
@@ -83,7 +82,7 @@ func meaningOf(err error) error {
 	if errors.Is(err, ErrRepeat) {
 		return schema.ErrConflict
 	}
-	if lost(err) {
+	if isConnectionError(err) {
 		return schema.ErrUnavailable
 	}
 	var pg *pgconn.PgError
@@ -93,21 +92,21 @@ func meaningOf(err error) error {
 	return nil
 }
 
-// lost reports whether err means that there is no connection: none could be made or used, or it
-// broke.
-func lost(err error) bool {
+// isConnectionError reports whether err means that there is no connection: none could be made or
+// used, or it broke.
+func isConnectionError(err error) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false // the caller's time is up; the driver's error for that looks like a network error
 	}
-	var early *notBegun
-	var broke *undone
+	var early *notBegunError
+	var broke *rolledBackError
 	var connect *pgconn.ConnectError
 	if errors.As(err, &early) || errors.As(err, &broke) || errors.As(err, &connect) || pgconn.SafeToRetry(err) {
 		return true
 	}
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
-		return strings.HasPrefix(pg.Code, "08") || slices.Contains(endsSession, pg.Code)
+		return strings.HasPrefix(pg.Code, "08") || slices.Contains(sessionEndCodes, pg.Code)
 	}
 	var network net.Error
 	for _, ended := range []error{io.ErrUnexpectedEOF, io.EOF, io.ErrClosedPipe, net.ErrClosed, pgconn.ErrConnClosed} {
@@ -118,10 +117,10 @@ func lost(err error) bool {
 	return errors.As(err, &network)
 }
 
-// endsSession are the codes with which a server ends or refuses a session: it is shutting down,
+// sessionEndCodes are the codes with which a server ends or refuses a session: it is shutting down,
 // crashed or is starting, its database is gone, all its connections are taken, or the session was
 // idle for too long.
-var endsSession = []string{"57P01", "57P02", "57P03", "57P04", "57P05", "53300", "25P03", "25P04"}
+var sessionEndCodes = []string{"57P01", "57P02", "57P03", "57P04", "57P05", "53300", "25P03", "25P04"}
 
 // readOnly reports whether the server accepts no writes: it is a standby now, or was set to
 // read-only.

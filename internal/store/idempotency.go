@@ -61,11 +61,11 @@ func (s *Store) Once(ctx context.Context, p schema.Principal, key, route string,
 		if before, err = claimReply(ctx, tx, p, key, route, hash); err != nil || before != nil {
 			return err
 		}
-		made := act(within(ctx, outerTx{core: s.core, tx: tx, as: entered{roleApp, p.Tenant.String(), s.lane}}))
-		if made == nil {
+		reply := act(within(ctx, outerTx{core: s.core, tx: tx, as: txScope{roleApp, p.Tenant.String(), s.lane}}))
+		if reply == nil {
 			return errUndo
 		}
-		_, err = tx.Exec(ctx, completeSQL, p.Tenant, key, made.Status, made.ContentType, made.Body)
+		_, err = tx.Exec(ctx, completeSQL, p.Tenant, key, reply.Status, reply.ContentType, reply.Body)
 		return err
 	})
 	if err != nil && !errors.Is(err, errUndo) {

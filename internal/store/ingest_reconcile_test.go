@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// vanish claims a version and ends its lease, as when its worker is killed.
-func vanish(t *testing.T, f *fixture, version uuid.UUID) {
+// expireLease claims a version and ends its lease, as when its worker is killed.
+func expireLease(t *testing.T, f *fixture, version uuid.UUID) {
 	t.Helper()
 	attempt := one[int](t, f, f.a, `SELECT attempt FROM versions WHERE id = $1`, version)
 	got, err := f.ClaimVersions(t.Context(), f.a.Tenant, []wire.Attempt{{Version: version, Attempt: attempt}}, batch.Lease{Holder: "gone", TTL: time.Hour})
@@ -49,10 +49,10 @@ func TestAVersionThatKillsItsWorkersFails(t *testing.T) {
 		t.Errorf("%d queued events, the last %+v", len(queuedEvents), e)
 	}
 	for range 19 {
-		vanish(t, f, up.Version)
+		expireLease(t, f, up.Version)
 		reconcile(t, f, 1, 0)
 	}
-	vanish(t, f, up.Version)
+	expireLease(t, f, up.Version)
 	reconcile(t, f, 0, 1)
 	doc, err := f.DocumentNamed(t.Context(), f.a, f.collection, "poison.txt")
 	if err != nil || doc.State != schema.StateFailed || doc.Reason == nil || doc.Reason.Code != schema.ReasonCrashed || !strings.Contains(doc.Reason.Message, "vanished 20 times") {
@@ -68,7 +68,7 @@ func TestAVersionThatKillsItsWorkersFails(t *testing.T) {
 	if _, err := f.RetryDocument(t.Context(), f.a, up.Document); err != nil {
 		t.Fatal(err)
 	}
-	vanish(t, f, up.Version)
+	expireLease(t, f, up.Version)
 	reconcile(t, f, 1, 0)
 }
 
@@ -99,15 +99,15 @@ func TestSuspectsGoOneAtATime(t *testing.T) {
 	}
 	execAs(t, f, f.a, `UPDATE versions SET losses = 4`)
 	for _, v := range versions {
-		vanish(t, f, v)
+		expireLease(t, f, v)
 	}
 	reconcile(t, f, 3, 0) // suspects from here on
 	for _, v := range versions {
-		vanish(t, f, v)
+		expireLease(t, f, v)
 	}
 	for range 14 {
 		reconcile(t, f, 1, 0)
-		vanish(t, f, versions[0])
+		expireLease(t, f, versions[0])
 	}
 	reconcile(t, f, 0, 1)
 	if state := one[string](t, f, f.a, `SELECT state FROM versions WHERE id = $1`, versions[0]); state != "failed" {

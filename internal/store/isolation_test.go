@@ -21,8 +21,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// notTenants are the tables without a tenant: they are the same for all, and have nobody's data.
-var notTenants = []string{"erasures", "goose_db_version", "loops", "outbox_claims", "schema_compatibility", "source_drivers", "spaces"}
+// globalTables are the tables without a tenant: they are the same for all, and have nobody's data.
+var globalTables = []string{"erasures", "goose_db_version", "loops", "outbox_claims", "schema_compatibility", "source_drivers", "spaces"}
 
 // madeByTriggers are the tables whose rows only triggers on other tables make: those of the audit
 // log.
@@ -297,7 +297,7 @@ func valueOf(kind string) string {
 }
 
 // tenantTables reads the tables with a tenant column from the catalog, parents before children. It
-// fails for a table that has none and is not in notTenants.
+// fails for a table that has none and is not in globalTables.
 func tenantTables(t *testing.T, url string) []table {
 	t.Helper()
 	conn := connect(t, url)
@@ -323,7 +323,7 @@ WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NO
 			tb.tenant = "id"
 		}
 		has := slices.ContainsFunc(tb.columns, func(c column) bool { return c.Name == tb.tenant })
-		if known := slices.Contains(notTenants, tb.name); has == known {
+		if known := slices.Contains(globalTables, tb.name); has == known {
 			t.Errorf("table %s: has a tenant column: %t, is known to have none: %t", tb.name, has, known)
 		}
 		if has {
@@ -383,7 +383,7 @@ func TestRowSecurityIsForcedEverywhere(t *testing.T) {
 		what, sql string
 		args      []any
 	}{
-		{"tables without forced row-level security", `SELECT relname` + tables + `AND NOT (relrowsecurity AND relforcerowsecurity) AND relname <> ALL ($1)`, []any{notTenants}},
+		{"tables without forced row-level security", `SELECT relname` + tables + `AND NOT (relrowsecurity AND relforcerowsecurity) AND relname <> ALL ($1)`, []any{globalTables}},
 		{"partitions that a role reaches directly", `SELECT rolname || ' ' || relname FROM pg_roles r, pg_class c
 			WHERE r.rolname LIKE 'sluice\_%' AND c.relispartition AND (r.rolname, c.relnamespace) <> ('sluice_vectors', 'sluice_vectors'::regnamespace) AND c.relkind IN ('r', 'p')
 			  AND (has_table_privilege(r.oid, c.oid, ` + privileges + `) OR has_any_column_privilege(r.oid, c.oid, 'SELECT, INSERT, UPDATE, REFERENCES'))`, nil},

@@ -22,7 +22,7 @@ const (
 )
 
 // In returns the store with its transactions in another lane.
-func (s *Store) In(l Lane) *Store { return &Store{s.core, l, s.apart} }
+func (s *Store) In(l Lane) *Store { return &Store{s.core, l, s.independent} }
 
 // Curating returns the store in the lane Curation, or in its own lane if that is shorter.
 func (s *Store) Curating() *Store { return s.In(min(s.lane, Curation)) }

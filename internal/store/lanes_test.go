@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// doors are the functions through which callers access the database.
-var doors = map[string]func(context.Context, *fixture, *store.Store, func(context.Context, pgx.Tx) error) error{
+// entryPoints are the functions through which callers access the database.
+var entryPoints = map[string]func(context.Context, *fixture, *store.Store, func(context.Context, pgx.Tx) error) error{
 	"AsTenant": func(ctx context.Context, f *fixture, s *store.Store, fn func(context.Context, pgx.Tx) error) error {
 		return s.AsTenant(ctx, f.a.Tenant, fn)
 	},
@@ -39,7 +39,7 @@ func sleep(ctx context.Context, tx pgx.Tx) error {
 func TestStatementsEndWithTheirLane(t *testing.T) {
 	f := setUp(t, store.Options{})
 	quick := f.In(store.Lane(100 * time.Millisecond))
-	for name, door := range doors {
+	for name, door := range entryPoints {
 		if err := door(t.Context(), f, quick, sleep); !errors.Is(err, schema.ErrUnavailable) {
 			t.Errorf("%s: %v, want unavailable", name, err)
 		}
@@ -111,7 +111,7 @@ func TestClusteringEndsWithItsLane(t *testing.T) {
 // schema.ErrUnavailable.
 func TestCallersThatLeaveAreNotAFault(t *testing.T) {
 	f := setUp(t, store.Options{})
-	for name, door := range doors {
+	for name, door := range entryPoints {
 		ctx, cancel := context.WithCancel(t.Context())
 		err := door(ctx, f, f.Store, func(ctx context.Context, tx pgx.Tx) error {
 			cancel()

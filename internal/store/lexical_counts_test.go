@@ -112,26 +112,26 @@ func TestSpellingTellsNothingOfHiddenText(t *testing.T) {
 		t.Fatal(err)
 	}
 	score := regexp.MustCompile(`[0-9]+\.[0-9]+`)
-	told := func(p schema.Principal, question string) (said string) {
+	searchNotes := func(p schema.Principal, question string) (notes string) {
 		t.Helper()
 		r, err := engine.Run(t.Context(), wire.SearchQuery{Principal: p, Query: schema.Query{Collection: f.collection, Text: question, Explain: true}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, stage := range r.Trace {
-			said += fmt.Sprintln(stage.Stage, stage.Unit, stage.In, stage.Out, stage.Why, stage.Statistics, len(stage.Kept), len(stage.Dropped))
+			notes += fmt.Sprintln(stage.Stage, stage.Unit, stage.In, stage.Out, stage.Why, stage.Statistics, len(stage.Kept), len(stage.Dropped))
 		}
-		return score.ReplaceAllString(said, "score") // scores may depend on all text
+		return score.ReplaceAllString(notes, "score") // scores may depend on all text
 	}
 	// A word, and a misspelling of it, that only a hidden document has, and ones that no document
 	// has.
 	for _, pair := range [][2]string{{"garrison", "bollards"}, {"garrsion", "bolalrds"}, {"heron garrison", "heron bollards"}} {
-		hidden, missing := told(f.reader(), pair[0]), told(f.reader(), pair[1])
+		hidden, missing := searchNotes(f.reader(), pair[0]), searchNotes(f.reader(), pair[1])
 		if hidden != missing {
 			t.Errorf("%q and %q are told apart:\n%s%s", pair[0], pair[1], hidden, missing)
 		}
 	}
-	if said := told(f.reader("legal"), "garrsion"); !strings.Contains(said, "1 words are in no document; 1 are taken for others") {
-		t.Errorf("who may see the word is told:\n%s", said)
+	if notes := searchNotes(f.reader("legal"), "garrsion"); !strings.Contains(notes, "1 words are in no document; 1 are taken for others") {
+		t.Errorf("who may see the word is told:\n%s", notes)
 	}
 }

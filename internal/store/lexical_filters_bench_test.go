@@ -16,9 +16,9 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// shelve writes n documents directly into the tables, in one segment; the document with number i
-// has the metadata number = i.
-func (f *fixture) shelve(b *testing.B, n int) {
+// insertDocuments writes n documents directly into the tables, in one segment; the document with
+// number i has the metadata number = i.
+func (f *fixture) insertDocuments(b *testing.B, n int) {
 	b.Helper()
 	r := rand.New(rand.NewPCG(71, 72))
 	docs := make([]segment.VersionText, n)
@@ -71,7 +71,7 @@ func (f *fixture) shelve(b *testing.B, n int) {
 func BenchmarkFilteredSearch(b *testing.B) {
 	const documents = 100_000
 	f := setUp(b, store.Options{})
-	f.shelve(b, documents)
+	f.insertDocuments(b, documents)
 	x := newIndex(f)
 	query := func(i int) lexical.TermQuery {
 		return lexical.TermQuery{Unit: schema.UnitPassage, Terms: []string{fmt.Sprintf("w%d", 5+i%10), fmt.Sprintf("w%d", 15+i%50), fmt.Sprintf("w%d", 65+i%100)}, K: 10, Settings: lexical.Defaults}

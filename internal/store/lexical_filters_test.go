@@ -35,8 +35,8 @@ func left(t testing.TB, x *search.Index, p schema.Principal, collection uuid.UUI
 	return out
 }
 
-// leaves checks which documents a filter matches.
-func leaves(t testing.TB, x *search.Index, p schema.Principal, collection uuid.UUID, f schema.Filter, want ...*written) {
+// checkFilter checks which documents a filter matches.
+func checkFilter(t testing.TB, x *search.Index, p schema.Principal, collection uuid.UUID, f schema.Filter, want ...*written) {
 	t.Helper()
 	versions := map[uuid.UUID]bool{}
 	for _, w := range want {
@@ -203,11 +203,11 @@ func TestLexicalFiltersShowNobodyElses(t *testing.T) {
 	as := func(groups ...string) schema.Principal { p := f.a; p.Groups = groups; return p }
 	year := schema.Filter{where("year", schema.OpGe, "2024")}
 	for range 2 { // the second time from memory
-		leaves(t, x, as("legal"), f.collection, year, open, legal)
-		leaves(t, x, as("hr"), f.collection, year, open, hr)
-		leaves(t, x, as("hr", "legal"), f.collection, year, open, legal, hr)
-		leaves(t, x, as(), f.collection, year, open)
-		leaves(t, x, f.b, f.foreign, year, theirs)
+		checkFilter(t, x, as("legal"), f.collection, year, open, legal)
+		checkFilter(t, x, as("hr"), f.collection, year, open, hr)
+		checkFilter(t, x, as("hr", "legal"), f.collection, year, open, legal, hr)
+		checkFilter(t, x, as(), f.collection, year, open)
+		checkFilter(t, x, f.b, f.foreign, year, theirs)
 	}
 	if s.matches.Load() != 2 {
 		t.Errorf("the storage was asked %d times, want once for each collection", s.matches.Load())
@@ -225,16 +225,16 @@ func TestLexicalFiltersShowNobodyElses(t *testing.T) {
 		}
 	}
 	relabel(legal, "hr")
-	leaves(t, x, as("legal"), f.collection, year, open)
-	leaves(t, x, as("hr"), f.collection, year, open, legal, hr)
+	checkFilter(t, x, as("legal"), f.collection, year, open)
+	checkFilter(t, x, as("hr"), f.collection, year, open, legal, hr)
 	relabel(hr, []string{}...)
-	leaves(t, x, as(), f.collection, year, open, hr)
+	checkFilter(t, x, as(), f.collection, year, open, hr)
 	now := schema.Metadata{"year": 2025}
 	if _, err := f.UpdateDocument(t.Context(), f.a, old.id, schema.DocumentChange{Metadata: &now}); err != nil {
 		t.Fatal(err)
 	}
-	leaves(t, x, as("legal"), f.collection, year, open, hr)
-	leaves(t, x, as("hr"), f.collection, year, open, legal, hr, old)
+	checkFilter(t, x, as("legal"), f.collection, year, open, hr)
+	checkFilter(t, x, as("hr"), f.collection, year, open, legal, hr, old)
 }
 
 // A search evaluates conditions for new entries only.
@@ -255,11 +255,11 @@ func TestLexicalFiltersAskOnce(t *testing.T) {
 		t.Helper()
 		s.all.Store(0)
 		s.versions.Store(0)
-		leaves(t, x, f.a, f.collection, filter, red...)
+		checkFilter(t, x, f.a, f.collection, filter, red...)
 		if s.all.Load() != all || s.versions.Load() != versions {
 			t.Errorf("%s: asked of all %d times, of %d versions, want %d and %d", what, s.all.Load(), s.versions.Load(), all, versions)
 		}
-		leaves(t, x, f.a, f.collection, filter, red...)
+		checkFilter(t, x, f.a, f.collection, filter, red...)
 		if s.all.Load() != all || s.versions.Load() != versions {
 			t.Errorf("after %s: the same search asked again", what)
 		}
@@ -314,7 +314,7 @@ func TestLexicalFiltersOnLinks(t *testing.T) {
 	w := &written{name: "a", body: "heron", metadata: schema.Metadata{"links": "b", "year": 2024}}
 	f.write(t, f.a, f.collection, w)
 	filter := schema.Filter{where("links", schema.OpEq, "b"), where("year", schema.OpEq, "2024")}
-	leaves(t, x, f.a, f.collection, filter, w)
+	checkFilter(t, x, f.a, f.collection, filter, w)
 	entry := one[uuid.UUID](t, f, f.a, `SELECT id FROM lexical_entries WHERE NOT dead`)
 	now := schema.Metadata{"links": "c", "year": 2024}
 	if _, err := f.UpdateDocument(t.Context(), f.a, w.id, schema.DocumentChange{Metadata: &now}); err != nil {
@@ -323,9 +323,9 @@ func TestLexicalFiltersOnLinks(t *testing.T) {
 	if entry != one[uuid.UUID](t, f, f.a, `SELECT id FROM lexical_entries WHERE NOT dead`) {
 		t.Error("the document has a new entry: links need no exception")
 	}
-	leaves(t, x, f.a, f.collection, filter)
+	checkFilter(t, x, f.a, f.collection, filter)
 	filter[0].Values = []string{"c"}
-	leaves(t, x, f.a, f.collection, filter, w)
+	checkFilter(t, x, f.a, f.collection, filter, w)
 }
 
 // Of searches that need the same at the same time, one loads it.
@@ -338,7 +338,7 @@ func TestLexicalFiltersLoadOnce(t *testing.T) {
 	expect(t, x, f.a, f.collection, "heron", w) // the index itself is loaded
 	var searches sync.WaitGroup
 	for range 8 {
-		searches.Go(func() { leaves(t, x, f.a, f.collection, schema.Filter{where("year", schema.OpEq, "2024")}, w) })
+		searches.Go(func() { checkFilter(t, x, f.a, f.collection, schema.Filter{where("year", schema.OpEq, "2024")}, w) })
 	}
 	searches.Wait()
 	if n := s.matches.Load(); n != 1 {
@@ -356,8 +356,8 @@ func TestLexicalFiltersAfterARestore(t *testing.T) {
 	year := schema.Filter{where("year", schema.OpEq, "2024")}
 	execAs(t, f, f.a, `UPDATE documents SET live_version_id = NULL WHERE id = $1`, revived.id)
 	execAs(t, f, f.a, `UPDATE lexical_entries SET dead = true WHERE version_id = $1`, revived.version)
-	leaves(t, x, f.a, f.collection, year, kept)
+	checkFilter(t, x, f.a, f.collection, year, kept)
 	execAs(t, f, f.a, `UPDATE documents SET live_version_id = $2 WHERE id = $1`, revived.id, revived.version)
 	execAs(t, f, f.a, `UPDATE lexical_entries SET dead = false WHERE version_id = $1`, revived.version)
-	leaves(t, x, f.a, f.collection, year, kept, revived)
+	checkFilter(t, x, f.a, f.collection, year, kept, revived)
 }

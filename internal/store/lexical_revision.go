@@ -35,8 +35,8 @@ func (s *Store) AskRevision(ctx context.Context, tenant, collection uuid.UUID) (
 	failed := func(err error) func() (int64, error) {
 		return func() (int64, error) {
 			revision := int64(0)
-			if lost(err) { // the next connection may be alive
-				s.leave(err)
+			if isConnectionError(err) { // the next connection may be alive
+				s.closeConnections(err)
 				revision, err = s.revisionAgain(ctx, tenant, collection)
 			}
 			if err != nil {
@@ -79,7 +79,7 @@ func (s *Store) revisionAgain(ctx context.Context, tenant, collection uuid.UUID)
 	err = s.repeat(ctx, func() error {
 		conn, err := s.pool.Acquire(ctx)
 		if err != nil {
-			return early(ctx, roleApp, err)
+			return asNotBegun(ctx, roleApp, err)
 		}
 		defer conn.Release()
 		p, err := sendRevision(ctx, conn, tenant, collection)

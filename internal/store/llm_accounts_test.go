@@ -20,7 +20,7 @@ import (
 )
 
 func reservation(p schema.Principal, tokens, nanos int64) llm.Reservation {
-	return llm.Reservation{Tenant: p.Tenant, ID: uuid.New(), Tokens: tokens, Nanos: nanos, Lasts: time.Minute}
+	return llm.Reservation{Tenant: p.Tenant, ID: uuid.New(), Tokens: tokens, Nanos: nanos, TTL: time.Minute}
 }
 
 func (f *fixture) limit(t testing.TB, p schema.Principal, l schema.LLMLimits) {
@@ -130,9 +130,9 @@ func TestBudgetsSayWhatIsUsed(t *testing.T) {
 	}
 	tomorrow := time.Now().UTC().AddDate(0, 0, 1).Format("2006-01-02T00:00:00Z")
 	again, err = accounts.Reserve(t.Context(), second)
-	for _, says := range []string{"1000 tokens a day", "550 tokens used", "up to 500 tokens by this one", "resets at " + tomorrow} {
-		if again != 0 || !errors.Is(err, schema.ErrQuota) || !strings.Contains(err.Error(), says) {
-			t.Errorf("got %s, %v; want %q", again, err, says)
+	for _, part := range []string{"1000 tokens a day", "550 tokens used", "up to 500 tokens by this one", "resets at " + tomorrow} {
+		if again != 0 || !errors.Is(err, schema.ErrQuota) || !strings.Contains(err.Error(), part) {
+			t.Errorf("got %s, %v; want %q", again, err, part)
 		}
 	}
 	second.Tokens = 10

@@ -21,7 +21,7 @@ func TestOwnModelsCountApart(t *testing.T) {
 	f.limit(t, f.a, schema.LLMLimits{TokensPerDay: new(int64(100)), DollarsPerMonth: new(0.0000001), CallsAtOnce: new(1), CallsPerMinute: new(4)})
 	accounts := f
 	own := func() llm.Reservation {
-		return llm.Reservation{Tenant: f.a.Tenant, ID: uuid.New(), Lasts: time.Minute, Own: true}
+		return llm.Reservation{Tenant: f.a.Tenant, ID: uuid.New(), TTL: time.Minute, Own: true}
 	}
 	paid := reservation(f.a, 60, 60)
 	mine := own()

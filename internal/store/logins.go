@@ -96,9 +96,9 @@ func refusedLogin(setting, login, why string) error {
 		"login of its own, and run sluice migrate, which makes that login (docs/database.md, Logins)", login, why, ownerSetting, databaseSetting)
 }
 
-// makeLogin creates the login of url if it does not exist, and lets it become roles. conn is the
+// createLogin creates the login of url if it does not exist, and lets it become roles. conn is the
 // owner's.
-func makeLogin(ctx context.Context, conn *pgx.Conn, setting, url string, roles []string) error {
+func createLogin(ctx context.Context, conn *pgx.Conn, setting, url string, roles []string) error {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		return &schema.FieldError{Field: setting, Problem: err.Error()}
@@ -108,11 +108,11 @@ func makeLogin(ctx context.Context, conn *pgx.Conn, setting, url string, roles [
 		return schema.Invalid(setting, "login %q is the owner's; give programs a login of their own, which sluice migrate makes", login)
 	}
 	name := pgx.Identifier{login}.Sanitize()
-	var there bool
-	if err := conn.QueryRow(ctx, `SELECT to_regrole($1) IS NOT NULL`, name).Scan(&there); err != nil {
+	var exists bool
+	if err := conn.QueryRow(ctx, `SELECT to_regrole($1) IS NOT NULL`, name).Scan(&exists); err != nil {
 		return fmt.Errorf("look for login %q: %w", login, err)
 	}
-	if err := setPassword(ctx, conn, setting, name, config, there); err != nil {
+	if err := setPassword(ctx, conn, setting, name, config, exists); err != nil {
 		return err
 	}
 	var why *string
@@ -130,7 +130,7 @@ func makeLogin(ctx context.Context, conn *pgx.Conn, setting, url string, roles [
 		if member {
 			continue
 		}
-		if _, err := conn.Exec(ctx, `GRANT `+r+` TO `+name); err != nil && !alreadyDone(err) {
+		if _, err := conn.Exec(ctx, `GRANT `+r+` TO `+name); err != nil && !isDuplicate(err) {
 			return byAdministrator(setting, err, `GRANT `+strings.Join(roles, ", ")+` TO `+name)
 		}
 	}
@@ -139,9 +139,9 @@ func makeLogin(ctx context.Context, conn *pgx.Conn, setting, url string, roles [
 
 // setPassword creates the login, or sets its password to the URL's if that does not work: changing
 // the URL changes the password.
-func setPassword(ctx context.Context, conn *pgx.Conn, setting, name string, config *pgx.ConnConfig, there bool) error {
+func setPassword(ctx context.Context, conn *pgx.Conn, setting, name string, config *pgx.ConnConfig, exists bool) error {
 	how := `CREATE ROLE ` + name + ` LOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE NOREPLICATION NOINHERIT PASSWORD `
-	if there {
+	if exists {
 		var pg *pgconn.PgError
 		as, err := pgx.ConnectConfig(ctx, config)
 		switch {
@@ -160,15 +160,15 @@ func setPassword(ctx context.Context, conn *pgx.Conn, setting, name string, conf
 	if err := conn.QueryRow(ctx, `SELECT quote_literal($1)`, config.Password).Scan(&quoted); err != nil {
 		return fmt.Errorf("quote a password: %w", err)
 	}
-	if _, err := conn.Exec(ctx, how+quoted); err != nil && !alreadyDone(err) {
+	if _, err := conn.Exec(ctx, how+quoted); err != nil && !isDuplicate(err) {
 		return byAdministrator(setting, err, how+`'...'`)
 	}
 	return nil
 }
 
-// alreadyDone reports whether a concurrent migration did the same: roles belong to the server, not
+// isDuplicate reports whether a concurrent migration did the same: roles belong to the server, not
 // to a database.
-func alreadyDone(err error) bool {
+func isDuplicate(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && slices.Contains([]string{"42710", "23505", "0LP01", "XX000"}, pg.Code)
 }

@@ -196,11 +196,11 @@ func TestInstallationsOfOneLoginAreCarriedOver(t *testing.T) {
 	// The old partition gets more vectors than it had, is replaced by one with a new index, and is
 	// dropped.
 	r := rand.New(rand.NewPCG(61, 62))
-	d := &planted{}
+	d := &insertedDocument{}
 	for range 60 {
 		d.vectors = append(d.vectors, unit(r))
 	}
-	f.plant(t, f.a, collection, []*planted{d})
+	f.plant(t, f.a, collection, []*insertedDocument{d})
 	f.tend(t, f.a, collection)
 	hits, err := f.Nearest(t.Context(), dense.NearestQuery{Principal: f.a, Collection: collection, Space: space, Vector: d.vectors[7], K: 100})
 	if err != nil || len(hits) == 0 || hits[0].Passage != d.passages[7] {
@@ -232,7 +232,7 @@ func TestTablesAreLookedAtWhenRowsCame(t *testing.T) {
 	execute(t, admin, `CREATE OR REPLACE FUNCTION sluice_analyze_grown() RETURNS text LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 		BEGIN PERFORM nextval('public.looks'); RETURN NULL; END $$`)
 	const calls = 10
-	looks := func() (n int) {
+	lookups := func() (n int) {
 		t.Helper()
 		conn := connect(t, admin)
 		defer conn.Close(context.Background()) //nolint:errcheck // a test's
@@ -250,19 +250,19 @@ func TestTablesAreLookedAtWhenRowsCame(t *testing.T) {
 		}
 		return count() - before
 	}
-	if n := looks(); n == 0 {
+	if n := lookups(); n == 0 {
 		t.Error("the first call looks at no table")
 	}
 	// Connections report late what they inserted.
 	waittest.Until(t, func() string {
-		if n := looks(); n > 0 {
+		if n := lookups(); n > 0 {
 			return fmt.Sprintf("%d of %d calls look at the tables though no row came", n, calls)
 		}
 		return ""
 	})
 	execAs(t, f, f.a, `INSERT INTO documents (tenant_id, id, collection_id, external_id) VALUES ($1, gen_random_uuid(), $2, 'new')`, f.a.Tenant, f.collection)
 	waittest.Until(t, func() string {
-		if looks() == 0 {
+		if lookups() == 0 {
 			return "no call looks at the tables after a row came"
 		}
 		return ""

@@ -27,15 +27,15 @@ const expireLeasesSQL = `UPDATE loops SET until = now() - interval '1 s'`
 func TestOneOfManyProcessesIsElected(t *testing.T) {
 	f := setUp(t, store.Options{})
 	var leaders atomic.Int64
-	var asking sync.WaitGroup
+	var wg sync.WaitGroup
 	for _, holder := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
-		asking.Go(func() {
+		wg.Go(func() {
 			if f.lead(t, "contested", holder) {
 				leaders.Add(1)
 			}
 		})
 	}
-	asking.Wait()
+	wg.Wait()
 	if n := leaders.Load(); n != 1 {
 		t.Errorf("%d lead at once", n)
 	}
@@ -65,17 +65,17 @@ func TestOneOfManyProcessesIsElected(t *testing.T) {
 	}
 }
 
-// longLease grants leases that last until the test ends them, however slow the machine is.
-type longLease struct {
+// longLeases grants leases that last until the test ends them, however slow the machine is.
+type longLeases struct {
 	lifecycle.Elector
 	killed bool // its process does not resign
 }
 
-func (l longLease) Elect(ctx context.Context, loop, holder string, _ time.Duration) (bool, error) {
+func (l longLeases) Elect(ctx context.Context, loop, holder string, _ time.Duration) (bool, error) {
 	return l.Elector.Elect(ctx, loop, holder, time.Hour)
 }
 
-func (l longLease) Resign(ctx context.Context, loop, holder string) error {
+func (l longLeases) Resign(ctx context.Context, loop, holder string) error {
 	if l.killed {
 		return nil
 	}
@@ -124,9 +124,9 @@ func reaches(t *testing.T, what string, n *atomic.Int64, least int64) {
 
 func TestOnlyTheLeaderRunsRounds(t *testing.T) {
 	f := setUp(t, store.Options{})
-	first := startLoop(t, longLease{Elector: f.All, killed: true}, nil)
+	first := startLoop(t, longLeases{Elector: f.All, killed: true}, nil)
 	reaches(t, "the first process leads", &first.rounds, 1)
-	second := startLoop(t, longLease{Elector: f.All}, func(context.Context) error { return errors.New("a round that fails is followed by the next") })
+	second := startLoop(t, longLeases{Elector: f.All}, func(context.Context) error { return errors.New("a round that fails is followed by the next") })
 	reaches(t, "both hold elections", &second.rests, 5)
 	reaches(t, "the first goes on", &first.rounds, first.rounds.Load()+5)
 	if n := second.rounds.Load(); n != 0 {
@@ -143,7 +143,7 @@ func TestOnlyTheLeaderRunsRounds(t *testing.T) {
 	reaches(t, "the second leads", &second.rounds, 3)
 
 	// One that stops resigns, so that another is elected at once.
-	third := startLoop(t, longLease{Elector: f.All}, nil)
+	third := startLoop(t, longLeases{Elector: f.All}, nil)
 	if err := second.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestARoundEndsWhenLeadershipIsLost(t *testing.T) {
 	f := setUp(t, store.Options{})
 	cause := make(chan error)
 	var once sync.Once
-	startLoop(t, longLease{Elector: f.All}, func(fetch context.Context) error {
+	startLoop(t, longLeases{Elector: f.All}, func(fetch context.Context) error {
 		once.Do(func() {
 			execute(t, f.owner, `UPDATE loops SET holder = 'another'`)
 			<-fetch.Done()

@@ -36,9 +36,9 @@ func Migrate(ctx context.Context, owner, program, vectors string) error {
 	db := stdlib.OpenDB(*config)
 	defer db.Close() //nolint:errcheck // nothing is left to lose
 	if err := newMigrator(migrations.FS).up(ctx, db); err != nil {
-		return fmt.Errorf("migrate the database at %s: %w", address(config), explain(explainPooler(err, ownerSetting, goDirect)))
+		return fmt.Errorf("migrate the database at %s: %w", address(config), explain(explainPooler(err, ownerSetting, adviceDirect)))
 	}
-	return makeLogins(ctx, config, program, vectors)
+	return createLogins(ctx, config, program, vectors)
 }
 
 // migrator applies migrations to a database that programs are using. Everybody queues behind a
@@ -151,7 +151,7 @@ func lockNotGiven(err error) bool {
 	return errors.As(err, &pg) && (pg.Code == "55P03" || pg.Code == "40P01")
 }
 
-func makeLogins(ctx context.Context, owner *pgx.ConnConfig, program, vectors string) error {
+func createLogins(ctx context.Context, owner *pgx.ConnConfig, program, vectors string) error {
 	conn, err := pgx.ConnectConfig(ctx, owner)
 	if err != nil {
 		return fmt.Errorf("connect to make logins: %w", Translate(err))
@@ -164,7 +164,7 @@ func makeLogins(ctx context.Context, owner *pgx.ConnConfig, program, vectors str
 		if l.url == "" {
 			continue
 		}
-		if err := makeLogin(ctx, conn, l.setting, l.url, l.roles); err != nil {
+		if err := createLogin(ctx, conn, l.setting, l.url, l.roles); err != nil {
 			return err
 		}
 	}

@@ -104,9 +104,9 @@ func (m *migrated) count(t *testing.T, sql string) (n int) {
 	return n
 }
 
-// untouched checks that nothing of the later migration is done, that nobody waits, and that
+// checkUnchanged checks that nothing of the later migration is done, that nobody waits, and that
 // programs may use the database.
-func (m *migrated) untouched(t *testing.T) {
+func (m *migrated) checkUnchanged(t *testing.T) {
 	t.Helper()
 	if n := m.count(t, `SELECT count(*) FROM pg_class WHERE relname = 'half_done'`); n != 0 {
 		t.Error("the migration is half done")
@@ -134,7 +134,7 @@ func TestAMigrationWithoutItsLockComesBackInARetry(t *testing.T) {
 	m.pauses = []time.Duration{time.Hour, 2 * time.Hour, 3 * time.Hour}
 	var pauses []time.Duration
 	m.pause = func(_ context.Context, d time.Duration) error {
-		m.untouched(t)
+		m.checkUnchanged(t)
 		if pauses = append(pauses, d); len(pauses) == 2 {
 			end()
 		}
@@ -160,7 +160,7 @@ func TestAMigrationThatNeverGetsItsLockGivesUp(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "90001_later.sql was tried 1 times and did not get its locks") || !strings.Contains(err.Error(), "run sluice migrate again") {
 		t.Errorf("gave up with %v", err)
 	}
-	m.untouched(t)
+	m.checkUnchanged(t)
 	end()
 	if err := m.up(waittest.Context(t), m.db); err != nil {
 		t.Fatal(err)

@@ -49,7 +49,7 @@ func TestCheckSchemaSaysWhatToDo(t *testing.T) {
 	s := open(t, url, store.Options{})
 	owner := connect(t, localtest.OwnerURL(t, url))
 	defer owner.Close(context.Background()) //nolint:errcheck // a test's
-	for _, c := range []struct{ change, says string }{
+	for _, c := range []struct{ change, message string }{
 		{`UPDATE goose_db_version SET is_applied = false WHERE version_id = 4`, "run sluice migrate"},
 		{`UPDATE goose_db_version SET is_applied = true`, ""},
 		{`INSERT INTO goose_db_version (version_id, is_applied) VALUES (99998, true)`, ""}, // a newer, compatible one
@@ -62,10 +62,10 @@ func TestCheckSchemaSaysWhatToDo(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := s.CheckSchema(ctx)
-		if c.says == "" && err == nil {
+		if c.message == "" && err == nil {
 			continue
 		}
-		if c.says == "" || !errors.Is(err, schema.ErrUnavailable) || !strings.Contains(err.Error(), c.says) {
+		if c.message == "" || !errors.Is(err, schema.ErrUnavailable) || !strings.Contains(err.Error(), c.message) {
 			t.Errorf("after %s: %v", c.change, err)
 		}
 	}
@@ -106,11 +106,11 @@ func TestMigrationsGoDownAndUpAgain(t *testing.T) {
 func TestAProgramWaitsDuringAMigration(t *testing.T) {
 	url := emptyDatabase(t)
 	program := localtest.ProgramURL(t, url)
-	said, ended := make(chan string, 100), make(chan error, 1)
+	output, ended := make(chan string, 100), make(chan error, 1)
 	go func() {
-		ended <- store.AwaitSchema(t.Context(), program, store.Options{MaxConns: 1}, func(err error) { said <- err.Error() })
+		ended <- store.AwaitSchema(t.Context(), program, store.Options{MaxConns: 1}, func(err error) { output <- err.Error() })
 	}()
-	if first := waittest.Receive(t, said, "what is waited for"); !strings.Contains(first, "sluice migrate") && !strings.Contains(first, "authentication") {
+	if first := waittest.Receive(t, output, "what is waited for"); !strings.Contains(first, "sluice migrate") && !strings.Contains(first, "authentication") {
 		t.Errorf("it waits for %s", first)
 	}
 	if err := store.Migrate(t.Context(), url, program, localtest.VectorURL(t, url)); err != nil {
@@ -126,16 +126,16 @@ func TestAProgramWaitsDuringAMigration(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	err := store.AwaitSchema(ctx, program, store.Options{MaxConns: 1}, func(err error) {
-		said <- err.Error()
+		output <- err.Error()
 		cancel()
 	})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("without its last migration: %v", err)
 	}
-	for len(said) > 1 {
-		<-said
+	for len(output) > 1 {
+		<-output
 	}
-	if last := waittest.Receive(t, said, "what is waited for"); !strings.Contains(last, "lacks migration") {
+	if last := waittest.Receive(t, output, "what is waited for"); !strings.Contains(last, "lacks migration") {
 		t.Errorf("without its last migration it waits for %s", last)
 	}
 	if err := store.AwaitSchema(t.Context(), "postgres://%zz", store.Options{}, func(err error) { t.Error(err) }); !errors.Is(err, schema.ErrInvalid) {

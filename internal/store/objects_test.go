@@ -273,20 +273,20 @@ func TestUploadsWhileS3IsAway(t *testing.T) {
 	f.upload(t, f.a, f.collection, text("b.txt", "new"))
 }
 
-// cutOff fails after an object was written, as if the process died.
-type cutOff struct{ store.Objects }
+// crashingObjects fails after an object was written, as if the process died.
+type crashingObjects struct{ store.Objects }
 
-var errCutOff = errors.New("cut off")
+var errCrashed = errors.New("cut off")
 
-func (c cutOff) Put(ctx context.Context, o store.Object, r io.Reader) error {
-	return errors.Join(c.Objects.Put(ctx, o, r), errCutOff)
+func (c crashingObjects) Put(ctx context.Context, o store.Object, r io.Reader) error {
+	return errors.Join(c.Objects.Put(ctx, o, r), errCrashed)
 }
 
 func TestAnObjectWithoutARowIsPurged(t *testing.T) {
 	f := setUpS3(t, store.Options{})
-	dying := open(t, f.url, store.Options{Objects: cutOff{f.bucket}, NewInObjects: true})
+	dying := open(t, f.url, store.Options{Objects: crashingObjects{f.bucket}, NewInObjects: true})
 	_, err := (&fixture{All: dying}).Upload(t.Context(), f.a, f.collection, []schema.Upload{text("a.txt", "lost")})
-	if !errors.Is(err, errCutOff) {
+	if !errors.Is(err, errCrashed) {
 		t.Fatalf("the upload says %v", err)
 	}
 	if n := len(f.files(t)); n != 1 {
@@ -299,14 +299,14 @@ func TestAnObjectWithoutARowIsPurged(t *testing.T) {
 	f.upload(t, f.a, f.collection, text("a.txt", "lost"))
 }
 
-// late runs a purge between the writing of an object and its row.
-type late struct {
+// purgingObjects runs a purge between the writing of an object and its row.
+type purgingObjects struct {
 	store.Objects
 	once sync.Once
 	do   func()
 }
 
-func (l *late) Put(ctx context.Context, o store.Object, r io.Reader) error {
+func (l *purgingObjects) Put(ctx context.Context, o store.Object, r io.Reader) error {
 	err := l.Objects.Put(ctx, o, r)
 	l.once.Do(l.do)
 	return err
@@ -314,7 +314,7 @@ func (l *late) Put(ctx context.Context, o store.Object, r io.Reader) error {
 
 func TestAnObjectThatWasPurgedIsWrittenAgain(t *testing.T) {
 	f := setUpS3(t, store.Options{})
-	slow := open(t, f.url, store.Options{NewInObjects: true, Objects: &late{Objects: f.bucket, do: func() {
+	slow := open(t, f.url, store.Options{NewInObjects: true, Objects: &purgingObjects{Objects: f.bucket, do: func() {
 		execAs(t, f.fixture, f.a, `UPDATE loose_objects SET due_at = now()`)
 		f.purgeAll(t)
 		if n := len(f.files(t)); n != 0 {
@@ -392,9 +392,9 @@ func TestDamagedObjectsAreNoticedAndNamed(t *testing.T) {
 			t.Errorf("content %d for a parser: %d bytes, %q", i, len(b.Data), b.Problem)
 		}
 	}
-	var told []string
-	p, err := f.Check(t.Context(), &blobs.Run{Damage: func(d *store.DamagedError) { told = append(told, d.Error()) }})
-	if err != nil || p.Damaged != 3 || p.Blobs != 1 || p.AllBlobs != 4 || len(told) != 3 {
-		t.Errorf("check: %+v, %v, %q", p, err, told)
+	var reported []string
+	p, err := f.Check(t.Context(), &blobs.Run{Damage: func(d *store.DamagedError) { reported = append(reported, d.Error()) }})
+	if err != nil || p.Damaged != 3 || p.Blobs != 1 || p.AllBlobs != 4 || len(reported) != 3 {
+		t.Errorf("check: %+v, %v, %q", p, err, reported)
 	}
 }

@@ -57,7 +57,7 @@ func TestErrorsOfAnOutage(t *testing.T) {
 		code("42501"): schema.ErrForbidden, code("40001"): schema.ErrConflict, context.Canceled: context.Canceled,
 		context.DeadlineExceeded: context.DeadlineExceeded,
 	}
-	doors := map[string]func(err error) error{
+	operations := map[string]func(err error) error{
 		"AsTenant": func(err error) error {
 			return f.AsTenant(t.Context(), f.a.Tenant, func(context.Context, pgx.Tx) error { return fmt.Errorf("in it: %w", err) })
 		},
@@ -68,7 +68,7 @@ func TestErrorsOfAnOutage(t *testing.T) {
 			return f.AsAuth(t.Context(), func(context.Context, pgx.Tx) error { return fmt.Errorf("in it: %w", err) })
 		},
 	}
-	for name, through := range doors {
+	for name, through := range operations {
 		for _, err := range outage {
 			if got := through(err); !errors.Is(got, schema.ErrUnavailable) || !errors.Is(got, err) {
 				t.Errorf("%s: %v became %v", name, err, got)
@@ -145,19 +145,19 @@ func (o *outage) use(ctx context.Context, t *testing.T, name string, door func(c
 }
 
 // await waits until counts of each of the functions has risen by times.
-func (o *outage) await(counts map[string]int, times int, doors ...string) {
+func (o *outage) await(counts map[string]int, times int, operations ...string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	before := map[string]int{}
-	for _, d := range doors {
+	for _, d := range operations {
 		before[d] = counts[d]
 	}
-	for slices.ContainsFunc(doors, func(d string) bool { return counts[d] < before[d]+times }) {
+	for slices.ContainsFunc(operations, func(d string) bool { return counts[d] < before[d]+times }) {
 		o.change.Wait()
 	}
 }
 
-func (o *outage) doors(t *testing.T) map[string]func(ctx context.Context) error {
+func (o *outage) operations(t *testing.T) map[string]func(ctx context.Context) error {
 	o.write(t, o.a, o.collection, &written{name: "first", body: "heron one / heron two"})
 	upload := func(ctx context.Context, name string) (schema.Uploaded, error) {
 		out, err := o.Upload(ctx, o.a, o.collection, []schema.Upload{text(name, "a heron named "+name)})
@@ -252,9 +252,9 @@ func TestManyOutagesWhileEveryDoorIsUsed(t *testing.T) {
 	var loops sync.WaitGroup
 	defer loops.Wait()
 	defer cancel()
-	doors := o.doors(t)
+	operations := o.operations(t)
 	var calls, readers []string // those that end by themselves
-	for name, door := range doors {
+	for name, door := range operations {
 		if name != "session" {
 			calls = append(calls, name)
 		}

@@ -41,10 +41,10 @@ type Outbox struct {
 	tenants                            []uuid.UUID
 	subjects, ids, bodies, traceparent []string
 
-	told      []uuid.UUID // tenants of the events that webhooks are notified of
-	toldKinds []string
-	toldIDs   []uuid.UUID
-	toldOf    []uuid.UUID // a version, a question or a plan choice
+	webhookTenants  []uuid.UUID // tenants of the events that webhooks are notified of
+	webhookKinds    []string
+	webhookIDs      []uuid.UUID
+	webhookSubjects []uuid.UUID // a version, a question or a plan choice
 }
 
 // Ingest queues an attempt at a version of m's tenant.
@@ -96,8 +96,8 @@ func (o *Outbox) add(tenant uuid.UUID, subject, id string, message any, tracepar
 // notifyWebhooks has webhooks notified of an event, if its kind is one that they can subscribe to.
 func (o *Outbox) notifyWebhooks(tenant uuid.UUID, kind string, id, of uuid.UUID) {
 	if !o.NoWebhooks && slices.Contains(schema.WebhookKinds, kind) {
-		o.told, o.toldKinds = append(o.told, tenant), append(o.toldKinds, kind)
-		o.toldIDs, o.toldOf = append(o.toldIDs, id), append(o.toldOf, of)
+		o.webhookTenants, o.webhookKinds = append(o.webhookTenants, tenant), append(o.webhookKinds, kind)
+		o.webhookIDs, o.webhookSubjects = append(o.webhookIDs, id), append(o.webhookSubjects, of)
 	}
 }
 
@@ -105,11 +105,11 @@ func (o *Outbox) notifyWebhooks(tenant uuid.UUID, kind string, id, of uuid.UUID)
 // the transaction in which they run: relays are woken when it commits.
 func (o *Outbox) Queue(ctx context.Context, b *pgx.Batch) {
 	if len(o.ids) > 0 {
-		wroteOutbox(ctx)
+		markOutbox(ctx)
 		b.Queue(outboxSQL, o.tenants, o.subjects, o.ids, o.bodies, o.traceparent)
 	}
-	if len(o.toldIDs) > 0 {
-		b.Queue(deliveriesSQL, o.told, o.toldKinds, o.toldIDs, o.toldOf)
+	if len(o.webhookIDs) > 0 {
+		b.Queue(deliveriesSQL, o.webhookTenants, o.webhookKinds, o.webhookIDs, o.webhookSubjects)
 	}
 }
 

@@ -89,8 +89,8 @@ func explainPooler(err error, setting, remedy string) error {
 }
 
 const (
-	sayPooled = "set " + pooledSetting + "=true"
-	goDirect  = "give it the address of the server itself"
+	advicePooled = "set " + pooledSetting + "=true"
+	adviceDirect = "give it the address of the server itself"
 )
 
 // CheckDirect returns an error if the store's connections go through a pooler and it has no direct
@@ -112,7 +112,7 @@ func (s *Store) CheckPooler(ctx context.Context) error {
 			return fmt.Errorf("look for a pooler: %w", Translate(err))
 		}
 		defer conn.Release()
-		return checkArrived(ctx, conn.Conn(), databaseSetting, sayPooled)
+		return checkArrived(ctx, conn.Conn(), databaseSetting, advicePooled)
 	}
 	if err := s.CheckDirect(); err != nil {
 		return err
@@ -122,7 +122,7 @@ func (s *Store) CheckPooler(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // nothing is left to lose
-	return checkArrived(ctx, conn, directSetting, goDirect)
+	return checkArrived(ctx, conn, directSetting, adviceDirect)
 }
 
 // checkArrived detects a pooler that drops settings (ignore_startup_parameters).
@@ -151,11 +151,11 @@ func (s *Store) direct(ctx context.Context) (*pgx.Conn, error) {
 	}
 	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
 	if err != nil {
-		return nil, fmt.Errorf("connect to the server itself (%s): %w", directSetting, Translate(explainPooler(err, directSetting, goDirect)))
+		return nil, fmt.Errorf("connect to the server itself (%s): %w", directSetting, Translate(explainPooler(err, directSetting, adviceDirect)))
 	}
-	if err := enter(ctx, conn); err != nil {
+	if err := prepareConn(ctx, conn); err != nil {
 		_ = conn.Close(context.WithoutCancel(ctx))
-		return nil, explainPooler(err, directSetting, goDirect)
+		return nil, explainPooler(err, directSetting, adviceDirect)
 	}
 	return conn, nil
 }

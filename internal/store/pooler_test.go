@@ -95,7 +95,7 @@ func TestManyClientsOfAPoolerKeepApart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	held := func() (n int) {
+	connections := func() (n int) {
 		if err := f.AsSystem(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
 			return tx.QueryRow(ctx, `SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
 				WHERE l.locktype = 'advisory' AND l.classid = $1::int::oid AND l.granted AND a.datname = current_database()`, store.PresenceClass).Scan(&n)
@@ -104,14 +104,14 @@ func TestManyClientsOfAPoolerKeepApart(t *testing.T) {
 		}
 		return n
 	}
-	if n := held(); n != 1 {
+	if n := connections(); n != 1 {
 		t.Errorf("%d locks of one holder", n)
 	}
 	if err := session.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	waittest.Until(t, func() string {
-		if n := held(); n != 0 {
+		if n := connections(); n != 0 {
 			return fmt.Sprintf("%d locks of nobody", n)
 		}
 		return ""

@@ -43,30 +43,30 @@ func (s *Store) own(ctx context.Context) (*pgx.Conn, error) {
 	return conn.Hijack(), nil
 }
 
-// askAfter is how long a session may be silent before it is checked that it is alive, and that its
-// server accepts writes: nobody would look for its lock on a standby.
-const askAfter = 10 * time.Second
+// checkAfter is how long a session may be silent before it is checked that it is alive, and that
+// its server accepts writes: nobody would look for its lock on a standby.
+const checkAfter = 10 * time.Second
 
 // Hold returns the error when the session breaks or ctx ends. The session must be closed then.
 func (s *Session) Hold(ctx context.Context) error {
 	for {
 		// No notification is ever sent: this reads what the server sends when it closes the
 		// connection.
-		wait, cancel := context.WithTimeout(ctx, askAfter)
+		wait, cancel := context.WithTimeout(ctx, checkAfter)
 		_, err := s.conn.WaitForNotification(wait)
 		cancel()
 		if err == nil {
 			continue
 		}
 		if ctx.Err() == nil && !s.conn.IsClosed() {
-			asking, cancel := context.WithTimeout(ctx, askAfter)
-			err = takesWrites(asking, s.conn)
+			checkCtx, cancel := context.WithTimeout(ctx, checkAfter)
+			err = checkWritable(checkCtx, s.conn)
 			cancel()
 			if err == nil {
 				continue
 			}
 			if ctx.Err() == nil {
-				err = &undone{err}
+				err = &rolledBackError{err}
 			}
 		}
 		return fmt.Errorf("hold a session: %w", Translate(err))

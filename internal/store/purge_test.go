@@ -75,7 +75,7 @@ func TestPurgeRemovesWhatADeletedDocumentHeld(t *testing.T) {
 	stays := f.upload(t, f.a, f.collection, labelled("stays", "public"))
 	f.goLive(t, f.a, stays.Document, stays.Version)
 	quoting := f.ask(t, f.a, f.collection, gone.Version, true)
-	reading := f.ask(t, f.a, f.collection, gone.Version, false)
+	unanswered := f.ask(t, f.a, f.collection, gone.Version, false)
 	other := f.ask(t, f.a, f.collection, stays.Version, true)
 	theirs := f.upload(t, f.b, f.foreign, text("theirs", "secret")) // the same bytes, another tenant
 	f.goLive(t, f.b, theirs.Document, theirs.Version)
@@ -104,7 +104,7 @@ func TestPurgeRemovesWhatADeletedDocumentHeld(t *testing.T) {
 		{"the deleted one's rows", heldSQL, gone.Version, "0 0 0 0 0 0"},
 		{"the other's rows", heldSQL, stays.Version, "1 1 1 1 1 1"},
 		{"the answer that quotes it", answerSQL, quoting, removed},
-		{"the answer that read it", answerSQL, reading, removed},
+		{"the answer that read it", answerSQL, unanswered, removed},
 		{"the answer from another document", answerSQL, other, `hello t [{"stage": "dense"}] f 1 1 {"text": "hello"}`},
 		{"its document", `SELECT count(*)::text FROM documents WHERE id = $1`, gone.Document, "0"},
 		{"replies that show it or the other", `SELECT string_agg(key, ' ') FROM idempotency WHERE $1::uuid IS NOT NULL`, uuid.Nil, stays.Document.String()},
@@ -137,7 +137,7 @@ func TestPurgeKeepsWhatOthersNeed(t *testing.T) {
 	f := setUp(t, store.Options{}) // superseded text is kept for 10 minutes
 	v1 := f.upload(t, f.a, f.collection, text("a", "shared"))
 	f.goLive(t, f.a, v1.Document, v1.Version)
-	said := f.ask(t, f.a, f.collection, v1.Version, true)
+	answered := f.ask(t, f.a, f.collection, v1.Version, true)
 	f.upload(t, f.a, f.collection, text("b", "shared"))
 	failed := f.upload(t, f.a, f.collection, text("a", "broken"))
 	f.fail(t, f.a, failed.Version)
@@ -160,7 +160,7 @@ func TestPurgeKeepsWhatOthersNeed(t *testing.T) {
 		t.Errorf("held: %s", got)
 	}
 	const record = `hello t [{"stage": "dense"}] f 1 1 {"text": "hello"}`
-	if got := one[string](t, f, f.a, answerSQL, said); got != record {
+	if got := one[string](t, f, f.a, answerSQL, answered); got != record {
 		t.Errorf("an answer from a replaced version: %s", got)
 	}
 	shared := sha256.Sum256([]byte("shared"))
@@ -179,7 +179,7 @@ func TestPurgeKeepsWhatOthersNeed(t *testing.T) {
 	}
 	execAs(t, f, f.a, `UPDATE versions SET retired_at = now() - interval '11 minutes' WHERE document_id = $1`, v1.Document)
 	f.purgeAll(t)
-	if got := one[string](t, f, f.a, answerSQL, said); got == record {
+	if got := one[string](t, f, f.a, answerSQL, answered); got == record {
 		t.Error("an answer from an older version of a deleted document stays")
 	}
 }

@@ -30,9 +30,9 @@ const (
 	dimension = 256
 )
 
-// planted is a document that is written directly into the tables: one section with a passage per
-// vector.
-type planted struct {
+// insertedDocument is a document that is written directly into the tables: one section with a
+// passage per vector.
+type insertedDocument struct {
 	labels   []string
 	metadata map[string][]string
 	vectors  [][]float32
@@ -44,7 +44,7 @@ type planted struct {
 }
 
 // plant writes documents into a collection, and sets its space to the test's.
-func (f *fixture) plant(t *testing.T, p schema.Principal, collection uuid.UUID, documents []*planted) {
+func (f *fixture) plant(t *testing.T, p schema.Principal, collection uuid.UUID, documents []*insertedDocument) {
 	t.Helper()
 	err := f.AsTenant(t.Context(), p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		batch := &pgx.Batch{}
@@ -114,9 +114,9 @@ func query(p schema.Principal, collection uuid.UUID, v []float32, k int) dense.N
 func TestNearestIsExact(t *testing.T) {
 	f := setUp(t, store.Options{})
 	r := rand.New(rand.NewPCG(1, 2))
-	var documents []*planted
+	var documents []*insertedDocument
 	for range 60 {
-		d := &planted{}
+		d := &insertedDocument{}
 		for range 25 {
 			d.vectors = append(d.vectors, unit(r))
 		}
@@ -176,8 +176,8 @@ func TestNearestNamesThePassage(t *testing.T) {
 	f := setUp(t, store.Options{})
 	r := rand.New(rand.NewPCG(3, 4))
 	same := unit(r)
-	d := &planted{vectors: [][]float32{same, same, same}}
-	f.plant(t, f.a, f.collection, []*planted{d})
+	d := &insertedDocument{vectors: [][]float32{same, same, same}}
+	f.plant(t, f.a, f.collection, []*insertedDocument{d})
 	hits, err := f.Nearest(t.Context(), query(f.a, f.collection, same, 10))
 	if err != nil || len(hits) != 3 {
 		t.Fatalf("got %d hits, %v", len(hits), err)
@@ -196,18 +196,18 @@ func TestNearestSeesWhatThePrincipalMaySee(t *testing.T) {
 	f := setUp(t, store.Options{})
 	v := unit(rand.New(rand.NewPCG(5, 6)))
 	one := [][]float32{v}
-	open, legal, both := &planted{vectors: one}, &planted{vectors: one, labels: []string{"legal"}}, &planted{vectors: one, labels: []string{"legal", "hr"}}
-	hidden := []*planted{{vectors: one, dead: true}, {vectors: one, deleted: true}, {vectors: one, labels: []string{"board"}}}
+	open, legal, both := &insertedDocument{vectors: one}, &insertedDocument{vectors: one, labels: []string{"legal"}}, &insertedDocument{vectors: one, labels: []string{"legal", "hr"}}
+	hidden := []*insertedDocument{{vectors: one, dead: true}, {vectors: one, deleted: true}, {vectors: one, labels: []string{"board"}}}
 	f.plant(t, f.a, f.collection, append(hidden, open, legal, both))
-	f.plant(t, f.b, f.foreign, []*planted{{vectors: one}})
+	f.plant(t, f.b, f.foreign, []*insertedDocument{{vectors: one}})
 	for _, c := range []struct {
 		groups []string
-		want   []*planted
+		want   []*insertedDocument
 	}{
-		{nil, []*planted{open}}, // an admin without groups as well
-		{[]string{"legal"}, []*planted{open, legal, both}},
-		{[]string{"hr", "sales"}, []*planted{open, both}},
-		{[]string{"LEGAL", "' OR true --"}, []*planted{open}},
+		{nil, []*insertedDocument{open}}, // an admin without groups as well
+		{[]string{"legal"}, []*insertedDocument{open, legal, both}},
+		{[]string{"hr", "sales"}, []*insertedDocument{open, both}},
+		{[]string{"LEGAL", "' OR true --"}, []*insertedDocument{open}},
 	} {
 		p := f.a
 		p.Groups = c.groups
@@ -256,7 +256,7 @@ func TestNearestRefusesAnotherSpace(t *testing.T) {
 	if hits, err := f.Nearest(t.Context(), query(f.a, f.collection, v, 5)); err != nil || len(hits) != 0 {
 		t.Errorf("an empty collection gave %v, %v", hits, err)
 	}
-	f.plant(t, f.a, f.collection, []*planted{{vectors: [][]float32{v}}})
+	f.plant(t, f.a, f.collection, []*insertedDocument{{vectors: [][]float32{v}}})
 	q := query(f.a, f.collection, v, 5)
 	q.Space = "other-256"
 	_, err := f.Nearest(t.Context(), q)
@@ -269,7 +269,7 @@ func TestNearestRefusesAnotherSpace(t *testing.T) {
 var values = []string{"red", "green", "Zoë", "a b", "2023", "2024", "-7", "9", "10", "2024-03-01", "2024-03-01T00:00:00Z", "2023-12-31T23:59:59Z", "true", "3.5", "'; DROP TABLE documents; --", ""}
 
 // matches does what filterSQL should do, in plain code.
-func matches(d *planted, f schema.Filter) bool {
+func matches(d *insertedDocument, f schema.Filter) bool {
 	for _, c := range f {
 		if !slices.ContainsFunc(d.metadata[c.Key], func(have string) bool { return satisfies(have, c) }) {
 			return false
@@ -311,9 +311,9 @@ func satisfies(have string, c schema.Condition) bool {
 func TestFiltersNarrowAsTheOracle(t *testing.T) {
 	f := setUp(t, store.Options{})
 	r := rand.New(rand.NewPCG(9, 10))
-	var documents []*planted
+	var documents []*insertedDocument
 	for range 80 {
-		d := &planted{vectors: [][]float32{unit(r)}, metadata: map[string][]string{}}
+		d := &insertedDocument{vectors: [][]float32{unit(r)}, metadata: map[string][]string{}}
 		for _, key := range []string{"colour", "year", "a key"} {
 			for range r.IntN(3) {
 				d.metadata[key] = append(d.metadata[key], values[r.IntN(len(values))])

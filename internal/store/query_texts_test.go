@@ -25,11 +25,11 @@ func TestReaderShowsWhatIsLiveAndVisible(t *testing.T) {
 	f := setUp(t, store.Options{})
 	r := rand.New(rand.NewPCG(11, 12))
 	vectors := func() [][]float32 { return [][]float32{unit(r), unit(r)} }
-	open := &planted{vectors: vectors(), metadata: map[string][]string{"year": {"2024"}}}
-	other := &planted{vectors: vectors()}
-	board := &planted{vectors: vectors(), labels: []string{"board"}, metadata: map[string][]string{"year": {"2024"}}}
-	dead, deleted, foreign := &planted{vectors: vectors(), dead: true}, &planted{vectors: vectors(), deleted: true}, &planted{vectors: vectors()}
-	all := []*planted{open, other, board, dead, deleted, foreign}
+	open := &insertedDocument{vectors: vectors(), metadata: map[string][]string{"year": {"2024"}}}
+	other := &insertedDocument{vectors: vectors()}
+	board := &insertedDocument{vectors: vectors(), labels: []string{"board"}, metadata: map[string][]string{"year": {"2024"}}}
+	dead, deleted, foreign := &insertedDocument{vectors: vectors(), dead: true}, &insertedDocument{vectors: vectors(), deleted: true}, &insertedDocument{vectors: vectors()}
+	all := []*insertedDocument{open, other, board, dead, deleted, foreign}
 	f.plant(t, f.a, f.collection, all[:5])
 	f.plant(t, f.b, f.foreign, all[5:])
 	cluster := schema.NewID()
@@ -54,8 +54,8 @@ func TestReaderShowsWhatIsLiveAndVisible(t *testing.T) {
 	reader := f.SearchStore
 	for _, c := range []struct {
 		groups []string
-		want   []*planted
-	}{{nil, []*planted{open, other}}, {[]string{"board"}, []*planted{open, other, board}}} {
+		want   []*insertedDocument
+	}{{nil, []*insertedDocument{open, other}}, {[]string{"board"}, []*insertedDocument{open, other, board}}} {
 		p := f.a
 		p.Groups = c.groups
 		visible := map[uuid.UUID]bool{}
@@ -113,8 +113,8 @@ func TestReaderShowsWhatIsLiveAndVisible(t *testing.T) {
 func TestReaderTellsOfAnotherGeneration(t *testing.T) {
 	f := setUp(t, store.Options{})
 	r := rand.New(rand.NewPCG(13, 14))
-	d := &planted{vectors: [][]float32{unit(r), unit(r)}}
-	f.plant(t, f.a, f.collection, []*planted{d})
+	d := &insertedDocument{vectors: [][]float32{unit(r), unit(r)}}
+	f.plant(t, f.a, f.collection, []*insertedDocument{d})
 	reader, memory := f.SearchStore, dense.NewMemoryVectors(f, search.NewIndex(f.SearchStore, 1<<20), 1<<20)
 	at := []lexical.Ref{{Version: d.version, Section: 0, Passage: 0}}
 	asks := map[string]func(generation int) error{

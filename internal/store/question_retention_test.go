@@ -18,8 +18,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// forgetAll deletes by several callers at once until nothing is left to delete.
-func (f *fixture) forgetAll(t *testing.T, r questions.QuestionRetention) {
+// deleteAll deletes by several callers at once until nothing is left to delete.
+func (f *fixture) deleteAll(t *testing.T, r questions.QuestionRetention) {
 	t.Helper()
 	var all sync.WaitGroup
 	for range 3 {
@@ -110,7 +110,7 @@ func TestOldQuestionsAreForgottenByManyAtOnce(t *testing.T) {
 	ask("rated", 400, false, rate)
 	ask("in the ledger", 400, false, call)
 	ask("to be told to a webhook", 400, false, fmt.Sprintf(delivery, webhook, "waiting"))
-	f.forgetAll(t, questions.QuestionRetention{Questions: 30})
+	f.deleteAll(t, questions.QuestionRetention{Questions: 30})
 	for _, q := range all {
 		want := "1 1 1 1 1 0"
 		if q.goes {
@@ -155,7 +155,7 @@ func TestRatingsDuringTheSweepAreKept(t *testing.T) {
 			}
 		}
 	})
-	f.forgetAll(t, questions.QuestionRetention{Questions: 30})
+	f.deleteAll(t, questions.QuestionRetention{Questions: 30})
 	raters.Wait()
 	left := one[[]uuid.UUID](t, f, f.a, `SELECT coalesce(array_agg(id), '{}') FROM questions`)
 	for _, id := range rated {
@@ -179,7 +179,7 @@ func TestOldRetrievalsAreEmptied(t *testing.T) {
 	f.old(t, f.a, old, 8)
 	f.old(t, f.a, young, 6)
 	f.old(t, f.a, running, 8)
-	f.forgetAll(t, questions.QuestionRetention{Retrievals: 7})
+	f.deleteAll(t, questions.QuestionRetention{Retrievals: 7})
 	const sql = `SELECT concat_ws(' ', candidates = '[]', trace = '[]', pool IS NULL, emptied_at IS NOT NULL, (SELECT count(*) FROM retrieval_versions v WHERE v.question_id = r.question_id))
 		FROM retrievals r WHERE question_id = $1`
 	for id, want := range map[uuid.UUID]string{old: "t t t t 1", young: "f t t f 1", running: "f t t f 1"} {

@@ -28,39 +28,39 @@ const replicaSetting = "SLUICE_DATABASE_REPLICA_URL"
 // safe for concurrent use. The caller must Close it.
 type Replica struct {
 	primary, standby *Store
-	most             time.Duration
+	maxLag           time.Duration
 	reads            metric.Int64Counter
 
-	mu   sync.Mutex
-	term context.Context // lasts while the replica is used; nil: it is not
-	end  context.CancelFunc
-	said string        // why it is not used; empty: nothing was logged yet
-	lag  time.Duration // at the last look; negative: not known
+	mu         sync.Mutex
+	term       context.Context // lasts while the replica is used; nil: it is not
+	end        context.CancelFunc
+	lastReason string        // why it is not used; empty: nothing was logged yet
+	lag        time.Duration // at the last check; negative: not known
 	// marks are positions in the database's log that the replica had not replayed yet, oldest
 	// first. reached is the time of the last position that it had replayed.
-	marks   []logMark
+	marks   []walPosition
 	reached time.Time
 }
 
-// logMark is the position up to which the database's log was written at a time.
-type logMark struct {
+// walPosition is the position up to which the database's log was written at a time.
+type walPosition struct {
 	at       time.Time
 	position int64
 }
 
 // OpenReplica returns a Replica of primary's database at url. It connects on demand, so a program
 // can start while the replica is down. The replica is used once Watch has seen that it lags at most
-// most behind.
-func OpenReplica(ctx context.Context, primary *Store, url string, most time.Duration, o Options) (*Replica, error) {
-	if most <= 0 {
-		return nil, schema.Invalid("SLUICE_DATABASE_REPLICA_LAG", "%s: must be positive, such as 5s", most)
+// maxLag behind.
+func OpenReplica(ctx context.Context, primary *Store, url string, maxLag time.Duration, o Options) (*Replica, error) {
+	if maxLag <= 0 {
+		return nil, schema.Invalid("SLUICE_DATABASE_REPLICA_LAG", "%s: must be positive, such as 5s", maxLag)
 	}
 	o.standby, o.Pooled = true, primary.options.Pooled
 	standby, err := newStore(ctx, url, o)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", replicaSetting, err)
 	}
-	r := &Replica{primary: primary, standby: standby, most: most, lag: -1}
+	r := &Replica{primary: primary, standby: standby, maxLag: maxLag, lag: -1}
 	if r.reads, err = replicaMeter.Int64Counter("sluice.database.replica.reads", metric.WithUnit("{read}"),
 		metric.WithDescription("Reads of searches, by the server that answered: database or replica.")); err != nil {
 		standby.Close()
@@ -86,11 +86,11 @@ func (r *Replica) Used() bool { return r.current() != nil }
 // Watch returns the service that measures how far the replica lags behind.
 func (r *Replica) Watch() lifecycle.Service {
 	return lifecycle.NewGroup("replica of the database", time.Second, r.meters(), lifecycle.NewLoop("watch of the replica", nil, func(fetch, _ context.Context) error {
-		every := min(time.Second, r.most/4)
+		every := min(time.Second, r.maxLag/4)
 		tick := time.NewTicker(max(every, time.Millisecond))
 		defer tick.Stop()
 		for {
-			r.look(fetch)
+			r.check(fetch)
 			select {
 			case <-fetch.Done():
 				return fetch.Err()
@@ -105,9 +105,9 @@ const (
 	replayedSQL = `SELECT CASE WHEN pg_is_in_recovery() THEN pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0')::bigint ELSE -1 END`
 )
 
-// look measures once. When the database does not answer, the marks get old, until it is not known
+// check measures once. When the database does not answer, the marks get old, until it is not known
 // how far the replica lags behind.
-func (r *Replica) look(ctx context.Context) {
+func (r *Replica) check(ctx context.Context) {
 	at := time.Now()
 	position, primary := r.number(ctx, r.primary, writtenSQL)
 	replayed, standby := r.number(ctx, r.standby, replayedSQL)
@@ -117,12 +117,12 @@ func (r *Replica) look(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if primary == nil {
-		r.marks = append(r.marks, logMark{at, position})
+		r.marks = append(r.marks, walPosition{at, position})
 		r.marks = r.marks[max(0, len(r.marks)-maxMarks):]
 	}
 	if standby != nil {
 		r.lag = -1
-		r.leave(standby)
+		r.disable(standby)
 		return
 	}
 	for len(r.marks) > 0 && (r.marks[0].position <= replayed || replayed < 0) { // a server that is no standby does not lag
@@ -130,21 +130,21 @@ func (r *Replica) look(ctx context.Context) {
 	}
 	behind := time.Since(r.reached)
 	if r.reached.IsZero() {
-		behind = r.most + 1
+		behind = r.maxLag + 1
 	}
-	if r.lag = behind; behind > r.most {
-		why := fmt.Errorf("it is more than %s behind", r.most)
+	if r.lag = behind; behind > r.maxLag {
+		why := fmt.Errorf("it is more than %s behind", r.maxLag)
 		if primary != nil {
 			why = fmt.Errorf("how far it is behind is not known: %w", primary)
 		}
-		r.leave(why)
+		r.disable(why)
 		return
 	}
 	if r.term != nil {
 		return
 	}
 	r.term, r.end = context.WithCancel(context.WithoutCancel(ctx))
-	r.said = ""
+	r.lastReason = ""
 	slog.InfoContext(ctx, "searches read from the replica of the database", "replica", r.at())
 }
 
@@ -152,15 +152,15 @@ func (r *Replica) look(ctx context.Context) {
 // measure it.
 const maxMarks = 1000
 
-// leave has searches read from the database. The caller holds r.mu.
-func (r *Replica) leave(why error) {
+// disable has searches read from the database. The caller holds r.mu.
+func (r *Replica) disable(why error) {
 	if r.term != nil {
 		r.end() // also ends reads in progress
 		r.term = nil
-	} else if r.said != "" {
+	} else if r.lastReason != "" {
 		return
 	}
-	r.said = why.Error()
+	r.lastReason = why.Error()
 	slog.Warn("searches read from the primary database: its replica cannot be used", "replica", r.at(), "error", why)
 }
 
@@ -170,7 +170,7 @@ func (r *Replica) at() string { return address(r.standby.pool.Config().ConnConfi
 // number queries a number from a server. The query may take no longer than the replica may lag
 // behind.
 func (r *Replica) number(ctx context.Context, s *Store, sql string) (n int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, r.most)
+	ctx, cancel := context.WithTimeout(ctx, r.maxLag)
 	defer cancel()
 	conn, err := s.pool.Acquire(ctx)
 	if err == nil {
@@ -178,7 +178,7 @@ func (r *Replica) number(ctx context.Context, s *Store, sql string) (n int64, er
 		conn.Release()
 	}
 	if err != nil {
-		s.leave(err)
+		s.closeConnections(err)
 		return 0, Translate(err)
 	}
 	return n, nil
@@ -277,10 +277,10 @@ func (r *Replica) try(ctx context.Context, tenant, collection uuid.UUID, read fu
 	ask := r.primary.AskRevision(ctx, tenant, collection)
 	newest := sync.OnceValues(ask)
 	defer newest() //nolint:errcheck // it is asked, so it must be heard
-	reading, cancel := context.WithCancel(ctx)
+	readCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(term, cancel)()
-	err := read(reading, newest)
+	err := read(readCtx, newest)
 	switch {
 	case err == nil:
 		r.count(ctx, readReplica)
@@ -291,12 +291,12 @@ func (r *Replica) try(ctx context.Context, tenant, collection uuid.UUID, read fu
 	default:
 		r.count(ctx, readFailed)
 		slog.DebugContext(ctx, "the replica did not answer", "tenant", tenant, "collection", collection, "error", err)
-		if term.Err() == nil && lost(err) {
-			r.standby.leave(err)
+		if term.Err() == nil && isConnectionError(err) {
+			r.standby.closeConnections(err)
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			if r.term == term { // it may be in use again
-				r.leave(Translate(err))
+				r.disable(Translate(err))
 			}
 		}
 	}

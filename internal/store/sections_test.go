@@ -14,7 +14,7 @@ import (
 func TestSectionsGoWithTheirVersion(t *testing.T) {
 	f := setUp(t, store.Options{})
 	r := rand.New(rand.NewPCG(1, 84))
-	documents := []*planted{{vectors: [][]float32{unit(r), unit(r)}}, {vectors: [][]float32{unit(r)}}}
+	documents := []*insertedDocument{{vectors: [][]float32{unit(r), unit(r)}}, {vectors: [][]float32{unit(r)}}}
 	f.plant(t, f.a, f.collection, documents)
 	const countSQL = `SELECT count(*) FROM sections`
 	before := one[int](t, f, f.a, countSQL)

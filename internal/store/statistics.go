@@ -21,8 +21,8 @@ const (
 )
 
 const (
-	// mostAnalyzed bounds the tables that one call analyses.
-	mostAnalyzed = 64
+	// maxAnalyzed bounds the tables that one call analyses.
+	maxAnalyzed = 64
 	// analyzeAfter is how many versions a process writes between two calls of AnalyzeGrown.
 	analyzeAfter = 500
 	// analyzeAnyway is after how long AnalyzeChanged looks at the tables even if the number of rows
@@ -30,8 +30,8 @@ const (
 	analyzeAnyway = time.Minute
 )
 
-// grownLook is when the sizes of tables were last checked.
-type grownLook struct {
+// sizeCheck is when the sizes of tables were last checked.
+type sizeCheck struct {
 	mu       sync.Mutex
 	at       time.Time
 	inserted int64 // rows that had been inserted before
@@ -66,7 +66,7 @@ func (s *Store) AnalyzeChanged(ctx context.Context) error {
 // AnalyzeGrown analyses the tables that have at least twice as many pages as when they were last
 // analysed. Several processes may call it at once: one does the work.
 func (s *Store) AnalyzeGrown(ctx context.Context) error {
-	for range mostAnalyzed {
+	for range maxAnalyzed {
 		var table *string
 		err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
 			return tx.QueryRow(ctx, analyzeGrownSQL).Scan(&table)
@@ -85,9 +85,9 @@ func (s *Store) AnalyzeGrown(ctx context.Context) error {
 	return nil
 }
 
-// Wrote counts written versions, and calls AnalyzeGrown after every analyzeAfter of them. A failure
-// only leaves statistics old.
-func (s *Store) Wrote(ctx context.Context, versions int) {
+// CountWritten counts written versions, and calls AnalyzeGrown after every analyzeAfter of them. A
+// failure only leaves statistics old.
+func (s *Store) CountWritten(ctx context.Context, versions int) {
 	if n := s.written.Add(int64(versions)); n < analyzeAfter || !s.written.CompareAndSwap(n, 0) {
 		return
 	}

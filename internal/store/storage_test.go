@@ -18,20 +18,20 @@ const storedSQL = `SELECT concat_ws(' ', (SELECT count(*) FROM documents WHERE d
 
 // stored returns what the counts say, what counting all rows says, and whether the tenant was ever
 // counted in full.
-func (f *fixture) stored(t *testing.T, p schema.Principal) (said, real string, counted bool) {
+func (f *fixture) stored(t *testing.T, p schema.Principal) (stored, real string, counted bool) {
 	t.Helper()
 	err := f.ReadTenant(t.Context(), p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		documents, bytes, is, err := store.Stored(ctx, tx, p.Tenant)
 		if err != nil {
 			return err
 		}
-		said, counted = fmt.Sprint(documents, " ", bytes), is
+		stored, counted = fmt.Sprint(documents, " ", bytes), is
 		return tx.QueryRow(ctx, storedSQL).Scan(&real)
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return said, real, counted
+	return stored, real, counted
 }
 
 // TestConcurrentChangesOfWhatIsStoredAreCounted: the counts are right at any time, while many
@@ -45,8 +45,8 @@ func TestConcurrentChangesOfWhatIsStoredAreCounted(t *testing.T) {
 		func() error { _, err := f.RecountStored(t.Context(), 0, 10); return err },
 		func() error { _, err := f.PurgeOnce(t.Context(), 5); return err },
 		func() error {
-			if said, real, _ := f.stored(t, f.a); said != real {
-				return fmt.Errorf("said to be stored: %s; there are: %s", said, real)
+			if stored, real, _ := f.stored(t, f.a); stored != real {
+				return fmt.Errorf("said to be stored: %s; there are: %s", stored, real)
 			}
 			return nil
 		},
@@ -86,12 +86,12 @@ func TestConcurrentChangesOfWhatIsStoredAreCounted(t *testing.T) {
 	close(over)
 	adding.Wait()
 	f.purgeAll(t)
-	said, real, counted := f.stored(t, f.a)
-	if said != real || !counted || real == "0 0" {
-		t.Errorf("said to be stored: %s, counted %t; there are: %s", said, counted, real)
+	stored, real, counted := f.stored(t, f.a)
+	if stored != real || !counted || real == "0 0" {
+		t.Errorf("said to be stored: %s, counted %t; there are: %s", stored, counted, real)
 	}
-	if said, _, _ := f.stored(t, f.b); said != "0 0" {
-		t.Errorf("another tenant is said to have %s", said)
+	if stored, _, _ := f.stored(t, f.b); stored != "0 0" {
+		t.Errorf("another tenant is said to have %s", stored)
 	}
 }
 
@@ -117,14 +117,14 @@ func TestWrongCountsArePutRight(t *testing.T) {
 		t.Errorf("stored %+v, %v", s, err)
 	}
 	execute(t, localAdmin(t, f), `UPDATE tenant_counts SET documents = documents - 2, bytes = bytes + 7`)
-	if said, real, _ := f.stored(t, f.a); said == real {
+	if stored, real, _ := f.stored(t, f.a); stored == real {
 		t.Fatal("nothing is wrong")
 	}
 	if n, err := f.RecountStored(t.Context(), time.Hour, 10); err != nil || n != 0 {
 		t.Errorf("%d were wrong that were counted just now, %v", n, err)
 	}
 	n, err := f.RecountStored(t.Context(), 0, 10)
-	if said, real, _ := f.stored(t, f.a); err != nil || n != 1 || said != real {
-		t.Errorf("%d were wrong, %v; said to be stored: %s; there are: %s", n, err, said, real)
+	if stored, real, _ := f.stored(t, f.a); err != nil || n != 1 || stored != real {
+		t.Errorf("%d were wrong, %v; said to be stored: %s; there are: %s", n, err, stored, real)
 	}
 }

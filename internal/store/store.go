@@ -76,8 +76,8 @@ type Options struct {
 // Close it.
 type Store struct {
 	*core
-	lane  Lane
-	apart *Store // see Independent
+	lane        Lane
+	independent *Store // see Independent
 }
 
 // core is shared by a store and its copies in other lanes.
@@ -91,21 +91,21 @@ type core struct {
 	searching    atomic.Int32
 	maxSearching int32
 
-	written atomic.Int64 // versions written since statistics were checked
-	grown   grownLook
-	told    atomic.Pointer[func()]    // called after commits to the outbox; see OnOutbox
-	left    atomic.Pointer[time.Time] // when the connections were last closed; a whole Time, so that setting the wall clock has no effect
+	written   atomic.Int64 // versions written since statistics were checked
+	grown     sizeCheck
+	onOutbox  atomic.Pointer[func()]    // called after commits to the outbox; see OnOutbox
+	lastReset atomic.Pointer[time.Time] // when the connections were last closed; a whole Time, so that setting the wall clock has no effect
 }
 
 const (
 	defaultMaxConns        = 16
-	apartConns             = 2
+	independentConns       = 2
 	defaultKeepSuperseded  = 10 * time.Minute
 	defaultOwnVectorsAbove = 20_000
 	defaultShardVectors    = 500_000
 	pingTimeout            = 10 * time.Second
 	// The server ends statements that take longer than their lane.
-	unanswered = time.Duration(Batch) + 30*time.Second
+	unansweredTimeout = time.Duration(Batch) + 30*time.Second
 )
 
 // Open connects to the database at url (postgres://...) and checks that it answers and has a
@@ -117,7 +117,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	}
 	if err := s.pool.Ping(ctx); err != nil {
 		s.Close()
-		return nil, fmt.Errorf("open the database at %s: %w", address(s.pool.Config().ConnConfig), Translate(explainPooler(err, databaseSetting, sayPooled)))
+		return nil, fmt.Errorf("open the database at %s: %w", address(s.pool.Config().ConnConfig), Translate(explainPooler(err, databaseSetting, advicePooled)))
 	}
 	return s, nil
 }
@@ -129,7 +129,7 @@ func newStore(ctx context.Context, url string, o Options) (*Store, error) {
 		return nil, err
 	}
 	if o.Objects != nil { // some of the connections are Independent's
-		config.MaxConns = max(config.MaxConns-apartConns, 1)
+		config.MaxConns = max(config.MaxConns-independentConns, 1)
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
@@ -161,17 +161,17 @@ func newStore(ctx context.Context, url string, o Options) (*Store, error) {
 	s := &Store{core: &core{
 		pool: pool, probe: probe, options: o, maxSearching: max(config.MaxConns/4, 1),
 	}, lane: o.lane()}
-	s.apart = s
+	s.independent = s
 	if o.Objects != nil {
 		config := config.Copy()
-		config.MaxConns = apartConns
+		config.MaxConns = independentConns
 		pool, err := pgxpool.NewWithConfig(ctx, config)
 		if err != nil {
 			s.Close()
 			return nil, fmt.Errorf("open the database: %w", Translate(err))
 		}
-		s.apart = &Store{core: &core{pool: pool, probe: probe, options: o, maxSearching: 1}, lane: o.lane()}
-		s.apart.apart = s.apart
+		s.independent = &Store{core: &core{pool: pool, probe: probe, options: o, maxSearching: 1}, lane: o.lane()}
+		s.independent.independent = s.independent
 	}
 	return s, nil
 }
@@ -179,7 +179,7 @@ func newStore(ctx context.Context, url string, o Options) (*Store, error) {
 // Independent returns a store of the same database with a few connections of its own: its
 // transactions commit independently of a transaction that the context is in (Once), and never wait
 // for a connection that such a transaction holds. Without Options.Objects it returns s.
-func (s *Store) Independent() *Store { return s.apart }
+func (s *Store) Independent() *Store { return s.independent }
 
 // Options returns the options with which the store was opened, with defaults filled in.
 func (s *Store) Options() Options { return s.options }
@@ -189,8 +189,8 @@ func (s *Store) MaxConns() int32 { return s.pool.Config().MaxConns }
 
 // Close waits for running transactions and closes all connections.
 func (s *Store) Close() {
-	if s.apart != nil && s.apart != s {
-		s.apart.pool.Close()
+	if s.independent != nil && s.independent != s {
+		s.independent.pool.Close()
 	}
 	s.pool.Close()
 	s.probe.Close()
@@ -216,14 +216,14 @@ func (o Options) lane() Lane {
 func (s *Store) ping(ctx context.Context) error {
 	conn, err := s.probe.Acquire(ctx)
 	if err != nil {
-		return early(ctx, roleApp, err)
+		return asNotBegun(ctx, roleApp, err)
 	}
 	defer conn.Release()
-	return whole(conn.Conn(), takesWrites(ctx, conn.Conn()))
+	return whole(conn.Conn(), checkWritable(ctx, conn.Conn()))
 }
 
-// takesWrites returns errReadOnly if the server of the connection is read-only.
-func takesWrites(ctx context.Context, conn *pgx.Conn) error {
+// checkWritable returns errReadOnly if the server of the connection is read-only.
+func checkWritable(ctx context.Context, conn *pgx.Conn) error {
 	var no bool
 	if err := conn.QueryRow(ctx, `SELECT current_setting('transaction_read_only')::boolean`).Scan(&no); err != nil {
 		return err
@@ -234,22 +234,22 @@ func takesWrites(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// leaveEvery is the least time between two resets of a pool that is connected to a read-only
+// resetInterval is the least time between two resets of a pool that is connected to a read-only
 // server, on which reads continue.
-const leaveEvery = time.Second
+const resetInterval = time.Second
 
-// leave closes all connections of the pool when err means that their server is gone or read-only,
-// so that new ones are made to the server that the database's address has now. Connections in use
-// are closed when they are released.
-func (s *Store) leave(err error) {
+// closeConnections closes all connections of the pool when err means that their server is gone or
+// read-only, so that new ones are made to the server that the database's address has now.
+// Connections in use are closed when they are released.
+func (s *Store) closeConnections(err error) {
 	switch {
 	case readOnly(err):
-		now, last := time.Now(), s.left.Load()
-		if last != nil && now.Sub(*last) < leaveEvery || !s.left.CompareAndSwap(last, &now) {
+		now, last := time.Now(), s.lastReset.Load()
+		if last != nil && now.Sub(*last) < resetInterval || !s.lastReset.CompareAndSwap(last, &now) {
 			return
 		}
 		slog.Warn("the database is read-only; reconnecting", "error", err)
-	case !lost(err): // otherwise one connection died, and the others probably did too
+	case !isConnectionError(err): // otherwise one connection died, and the others probably did too
 		return
 	}
 	s.pool.Reset()
@@ -276,7 +276,7 @@ func poolConfig(url string, o Options) (*pgxpool.Config, error) {
 	// An idle connection that does not answer at once is dead.
 	config.PingTimeout = pingTimeout
 	if o.Unanswered <= 0 {
-		o.Unanswered = unanswered
+		o.Unanswered = unansweredTimeout
 	}
 	config.ConnConfig.DialFunc = tcp.DialAnswering(o.Unanswered)
 	if !o.standby && severalHosts(config.ConnConfig) && config.ConnConfig.ValidateConnect == nil && !strings.Contains(url, "target_session_attrs") &&
@@ -303,7 +303,7 @@ func poolConfig(url string, o Options) (*pgxpool.Config, error) {
 		if o.Connected != nil && !o.Pooled {
 			o.Connected(conn.PgConn().PID())
 		}
-		return enter(ctx, conn)
+		return prepareConn(ctx, conn)
 	}
 	return config, nil
 }
@@ -318,10 +318,10 @@ func severalHosts(c *pgx.ConnConfig) bool {
 	return false
 }
 
-// enter prepares a new connection: it sets the tenant-bound role and no tenant, so that a query
-// outside of the store's transactions sees nothing. Behind a pooler the role stays the login's,
-// which has no rights.
-func enter(ctx context.Context, conn *pgx.Conn) error {
+// prepareConn prepares a new connection: it sets the tenant-bound role and no tenant, so that a
+// query outside of the store's transactions sees nothing. Behind a pooler the role stays the
+// login's, which has no rights.
+func prepareConn(ctx context.Context, conn *pgx.Conn) error {
 	var migrated bool
 	err := conn.QueryRow(ctx, `SELECT to_regrole('sluice_app') IS NOT NULL AND to_regclass('public.tenants') IS NOT NULL`).Scan(&migrated)
 	switch {

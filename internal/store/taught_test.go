@@ -31,7 +31,7 @@ func (f *fixture) taught(t *testing.T, p schema.Principal, collection, version u
 	return of
 }
 
-var someHead = preference.Learnt{Head: preference.Head{Weights: []float64{1, 2, 3}, Bias: 4}, Questions: 40, Texts: 90, Area: .9, OwnArea: .8}
+var testHead = preference.Learnt{Head: preference.Head{Weights: []float64{1, 2, 3}, Bias: 4}, Questions: 40, Texts: 90, Area: .9, OwnArea: .8}
 
 // TestWhatIsTaughtIsOfItsTenantAndModel: another tenant sees none of it, and it does not count for
 // another model.
@@ -72,7 +72,7 @@ func TestWhatIsTaughtIsOfItsTenantAndModel(t *testing.T) {
 	if samples, _, _, err := f.LabelledTexts(t.Context(), f.b.Tenant, f.collection, ""); err != nil || len(samples) != 0 {
 		t.Errorf("another tenant has %v, %v", samples, err)
 	}
-	if _, err := f.KeepPreference(t.Context(), f.b, f.collection, "openai/x", "graph", someHead); !errors.Is(err, schema.ErrNotFound) {
+	if _, err := f.KeepPreference(t.Context(), f.b, f.collection, "openai/x", "graph", testHead); !errors.Is(err, schema.ErrNotFound) {
 		t.Errorf("a head for another tenant's collection: %v", err)
 	}
 	// A text of another tenant's version is not labelled.
@@ -89,7 +89,7 @@ func TestWhatIsTaughtIsOfItsTenantAndModel(t *testing.T) {
 // was better.
 func TestHeadsAreUsedWhereTheyTellBetter(t *testing.T) {
 	f := setUp(t, store.Options{})
-	kept, err := f.KeepPreference(t.Context(), f.a, f.collection, "openai/x", "graph", someHead)
+	kept, err := f.KeepPreference(t.Context(), f.a, f.collection, "openai/x", "graph", testHead)
 	if err != nil || !kept.Kept || kept.LearntAt.IsZero() {
 		t.Fatalf("kept %+v, %v", kept, err)
 	}
@@ -100,7 +100,7 @@ func TestHeadsAreUsedWhereTheyTellBetter(t *testing.T) {
 	if heads, err := f.Preferences(t.Context(), f.b, f.collection); err != nil || len(heads) != 0 {
 		t.Errorf("another tenant has %+v, %v", heads, err)
 	}
-	worse := someHead
+	worse := testHead
 	worse.Area = .7
 	if kept, err := f.KeepPreference(t.Context(), f.a, f.collection, "openai/x", "graph", worse); err != nil || kept.Kept {
 		t.Errorf("kept %+v, %v", kept, err)
@@ -132,7 +132,7 @@ func TestWhatIsTaughtGoesWithWhatItWasLearntFrom(t *testing.T) {
 	up := f.upload(t, f.a, f.collection, text("gone", "text"))
 	f.goLive(t, f.a, up.Document, up.Version)
 	of := f.taught(t, f.a, f.collection, up.Version, "openai/x", true)
-	if _, err := f.KeepPreference(t.Context(), f.a, f.collection, "openai/x", "graph", someHead); err != nil {
+	if _, err := f.KeepPreference(t.Context(), f.a, f.collection, "openai/x", "graph", testHead); err != nil {
 		t.Fatal(err)
 	}
 	left := func() string { t.Helper(); return one[string](t, f, f.a, taughtSQL, f.a.Tenant) }

@@ -179,18 +179,18 @@ func TestWritersOfTheOutboxTellWhenTheyHaveCommitted(t *testing.T) {
 		}
 		return n
 	}
-	before, told := rows(), 0
+	before, logged := rows(), 0
 	f.OnOutbox(func() {
-		if told++; rows() == before {
+		if logged++; rows() == before {
 			t.Error("what was told of is not there yet")
 		}
 	})
 	f.upload(t, f.a, f.collection, text("a", "x"))
-	if told != 1 {
-		t.Errorf("an upload told of itself %d times", told)
+	if logged != 1 {
+		t.Errorf("an upload told of itself %d times", logged)
 	}
 	f.upload(t, f.a, f.collection, text("a", "x"))
-	if told != 1 {
+	if logged != 1 {
 		t.Error("one that changes nothing told of it")
 	}
 	again := schema.Reply{Status: 200}
@@ -198,15 +198,15 @@ func TestWritersOfTheOutboxTellWhenTheyHaveCommitted(t *testing.T) {
 		if _, err := f.Upload(ctx, f.a, f.collection, []schema.Upload{text("b", "y")}); err != nil {
 			t.Error(err)
 		}
-		if told != 1 {
+		if logged != 1 {
 			t.Error("told of within the transaction")
 		}
 		return &again
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if told != 2 {
-		t.Errorf("a request with a key told of itself %d times", told-1)
+	if logged != 2 {
+		t.Errorf("a request with a key told of itself %d times", logged-1)
 	}
 }
 

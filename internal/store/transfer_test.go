@@ -23,8 +23,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// staysBehind are the tables that are not exported.
-var staysBehind = []string{
+// notExported are the tables that are not exported.
+var notExported = []string{
 	"outbox", "leases", "artifacts", "idempotency", "llm_cache", "llm_cache_versions", "llm_reservations", "llm_leases", "loose_objects",
 	"sessions", "webhook_deliveries", "vector_shards", "audit_read_chains", "audit_reads", "audit_sent",
 }
@@ -37,7 +37,7 @@ func (f *fixture) digests(t *testing.T, p schema.Principal) map[string]string {
 	out := map[string]string{}
 	for _, tb := range tenantTables(t, f.owner) {
 		name := strings.TrimPrefix(tb.name, "public.")
-		if slices.Contains(staysBehind, name) {
+		if slices.Contains(notExported, name) {
 			continue
 		}
 		set := map[string]string{"tenants": "{name}", "api_keys": "{revoked_at}", "blobs": "{object}", "collection_changes": "{id}", "tenant_changes": "{id}",

@@ -33,7 +33,7 @@ const maxTries = 8
 // between two of its statements.
 var ErrRepeat = errors.New("a row was removed meanwhile")
 
-const enterSQL = `SELECT set_config('role', $1, true), set_config('sluice.tenant', $2, true)`
+const setRoleSQL = `SELECT set_config('role', $1, true), set_config('sluice.tenant', $2, true)`
 
 // AsTenant runs fn in a transaction that sees and writes only the rows of tenant, and commits when
 // fn returns nil. fn may run several times (after a deadlock or serialization failure), so it must
@@ -72,8 +72,8 @@ func (s *Store) AsAuth(ctx context.Context, fn func(ctx context.Context, tx pgx.
 const OnePlanSQL = `set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
     set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)`
 
-// askSQL is enterSQL for AskTenant.
-const askSQL = enterSQL + `, set_config('statement_timeout', $3, true), ` + OnePlanSQL
+// askSQL is setRoleSQL for AskTenant.
+const askSQL = setRoleSQL + `, set_config('statement_timeout', $3, true), ` + OnePlanSQL
 
 // askPooledSQL is askSQL behind a pooler.
 const askPooledSQL = askSQL + `, set_config('jit', 'off', true)`
@@ -94,7 +94,7 @@ func (s *Store) AskTenantAll(ctx context.Context, tenant uuid.UUID, queue func(b
 	return s.repeat(ctx, func() error {
 		conn, err := s.pool.Acquire(ctx)
 		if err != nil {
-			return early(ctx, roleApp, err)
+			return asNotBegun(ctx, roleApp, err)
 		}
 		defer conn.Release()
 		return whole(conn.Conn(), s.ask(ctx, conn.Conn(), tenant, queue))
@@ -105,25 +105,25 @@ func (s *Store) AskTenantAll(ctx context.Context, tenant uuid.UUID, queue func(b
 func (s *Store) ask(ctx context.Context, conn *pgx.Conn, tenant uuid.UUID, queue func(b *pgx.Batch)) error {
 	// Statements that are sent together are one transaction.
 	b := &pgx.Batch{}
-	entered, enter := false, askSQL
+	roleSet, statement := false, askSQL
 	if s.options.Pooled {
-		enter = askPooledSQL
+		statement = askPooledSQL
 	}
-	b.Queue(enter, string(roleApp), tenant.String(), s.lane.milliseconds()).Exec(func(pgconn.CommandTag) error {
-		entered = true
+	b.Queue(statement, string(roleApp), tenant.String(), s.lane.milliseconds()).Exec(func(pgconn.CommandTag) error {
+		roleSet = true
 		return nil
 	})
 	queue(b)
 	err := conn.SendBatch(ctx, b).Close()
-	if err != nil && !entered {
-		return early(ctx, roleApp, err)
+	if err != nil && !roleSet {
+		return asNotBegun(ctx, roleApp, err)
 	}
 	return err
 }
 
 func (s *Store) in(ctx context.Context, o pgx.TxOptions, r role, tenant string, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	if outer := outerOf(ctx, s); outer != nil {
-		return s.repeat(ctx, func() error { return outer.nest(ctx, entered{r, tenant, s.lane}, fn) })
+		return s.repeat(ctx, func() error { return outer.savepoint(ctx, txScope{r, tenant, s.lane}, fn) })
 	}
 	return s.repeat(ctx, func() error { return s.once(ctx, o, r, tenant, fn) })
 }
@@ -135,7 +135,7 @@ func (s *Store) repeat(ctx context.Context, transaction func() error) error {
 		if err == nil {
 			return nil
 		}
-		s.leave(err)
+		s.closeConnections(err)
 		if try == maxTries || !repeatable(err, try) {
 			return Translate(err)
 		}
@@ -162,9 +162,9 @@ func (s *Store) once(ctx context.Context, o pgx.TxOptions, r role, tenant string
 	}
 	tx, err := s.pool.BeginTx(ctx, o)
 	if err != nil {
-		return early(ctx, r, err)
+		return asNotBegun(ctx, r, err)
 	}
-	ctx, wrote := noting(ctx)
+	ctx, wrote := trackOutbox(ctx)
 	if err := finish(ctx, tx, fn); err != nil {
 		return err
 	}
@@ -202,8 +202,8 @@ func committed(err error) error {
 	return &unknown{err}
 }
 
-// whole wraps err, of a transaction that is not committed yet, as undone if its connection broke.
-// Drivers report that in many ways, and errors after the first one are different.
+// whole wraps err, of a transaction that is not committed yet, as a rolledBackError if its
+// connection broke. Drivers report that in many ways, and errors after the first one are different.
 func whole(conn *pgx.Conn, err error) error {
 	if err == nil || !conn.IsClosed() {
 		return err
@@ -213,7 +213,7 @@ func whole(conn *pgx.Conn, err error) error {
 			return err
 		}
 	}
-	return &undone{err}
+	return &rolledBackError{err}
 }
 
 // repeatable reports whether err, of the attempt with this number, undid the whole transaction for
@@ -231,14 +231,14 @@ func repeatable(err error, try int) bool {
 	if errors.As(err, &connect) {
 		return false
 	}
-	var broke *undone
+	var broke *rolledBackError
 	if errors.As(err, &broke) || pgconn.SafeToRetry(err) {
 		return true
 	}
-	var early *notBegun
+	var early *notBegunError
 	if errors.As(err, &early) {
 		// A pooled connection that died meanwhile, for example when the server restarted.
-		return lost(early.error)
+		return isConnectionError(early.error)
 	}
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {

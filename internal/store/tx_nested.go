@@ -18,20 +18,20 @@ import (
 type outerTx struct {
 	core *core
 	tx   pgx.Tx
-	as   entered
+	as   txScope
 }
 
-// entered is the role, tenant and lane of a transaction.
-type entered struct {
+// txScope is the role, tenant and lane of a transaction.
+type txScope struct {
 	role   role
 	tenant string
 	lane   Lane
 }
 
-const nestSQL = enterSQL + `, set_config('statement_timeout', $3, true)`
+const setScopeSQL = setRoleSQL + `, set_config('statement_timeout', $3, true)`
 
-func (e entered) enter(ctx context.Context, tx pgx.Tx) error {
-	if _, err := tx.Exec(ctx, nestSQL, e.role, e.tenant, e.lane.milliseconds()); err != nil {
+func (e txScope) set(ctx context.Context, tx pgx.Tx) error {
+	if _, err := tx.Exec(ctx, setScopeSQL, e.role, e.tenant, e.lane.milliseconds()); err != nil {
 		return fmt.Errorf("enter as %s: %w", e.role, err)
 	}
 	return nil
@@ -52,36 +52,36 @@ func outerOf(ctx context.Context, s *Store) *outerTx {
 	return nil
 }
 
-// nest runs fn in a savepoint, with a role, tenant and lane of its own. A failure undoes only what
-// fn did. The isolation level is the outer one's, read committed.
-func (o *outerTx) nest(ctx context.Context, as entered, fn func(ctx context.Context, tx pgx.Tx) error) error {
+// savepoint runs fn in a savepoint, with a role, tenant and lane of its own. A failure undoes only
+// what fn did. The isolation level is the outer one's, read committed.
+func (o *outerTx) savepoint(ctx context.Context, as txScope, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	if o.tx.Conn().IsClosed() {
 		return fmt.Errorf("the connection of the transaction is gone: %w", schema.ErrUnavailable)
 	}
 	tx, err := o.tx.Begin(ctx)
 	if err != nil {
-		return lostOuter(err)
+		return outerLostError(err)
 	}
 	err = finish(ctx, tx, func(ctx context.Context, tx pgx.Tx) error {
 		if as != o.as {
-			if err := as.enter(ctx, tx); err != nil {
+			if err := as.set(ctx, tx); err != nil {
 				return err
 			}
 		}
 		if err := fn(within(ctx, outerTx{core: o.core, tx: tx, as: as}), tx); err != nil || as == o.as {
 			return err // the rollback of the savepoint also restores the role, tenant and lane
 		}
-		return o.as.enter(ctx, tx)
+		return o.as.set(ctx, tx)
 	})
 	if err != nil && o.tx.Conn().IsClosed() {
-		return lostOuter(err)
+		return outerLostError(err)
 	}
 	return err
 }
 
-// lostOuter returns the error of a transaction whose connection is gone. It hides err's kind,
+// outerLostError returns the error of a transaction whose connection is gone. It hides err's kind,
 // because repeating a part of the transaction is useless.
-func lostOuter(err error) error {
+func outerLostError(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}

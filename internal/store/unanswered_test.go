@@ -14,13 +14,13 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// mute is a proxy to a server. While it is on, connections through it die: everything that is sent
-// is acknowledged, and nothing is answered, even later.
-type mute struct{ on atomic.Bool }
+// blackHole is a proxy to a server. While it is on, connections through it die: everything that is
+// sent is acknowledged, and nothing is answered, even later.
+type blackHole struct{ on atomic.Bool }
 
-func (m *mute) filters() (sent, received filter) {
+func (m *blackHole) filters() (sent, received filter) {
 	var dead atomic.Bool
-	f := func([]byte) fate {
+	f := func([]byte) filterAction {
 		if m.on.Load() {
 			dead.Store(true)
 		}
@@ -36,8 +36,8 @@ func (m *mute) filters() (sent, received filter) {
 // its connection back.
 func TestConnectionsThatNobodyAnswersEnd(t *testing.T) {
 	f := setUp(t, store.Options{})
-	way := &mute{}
-	s := open(t, newWay(t, f.url, way.filters), store.Options{MaxConns: 1, Unanswered: 2 * time.Second})
+	proxy := &blackHole{}
+	s := open(t, newProxy(t, f.url, proxy.filters), store.Options{MaxConns: 1, Unanswered: 2 * time.Second})
 	one := func(meanwhile func()) error {
 		return s.AsTenant(waittest.Context(t), f.a.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 			meanwhile()
@@ -45,10 +45,10 @@ func TestConnectionsThatNobodyAnswersEnd(t *testing.T) {
 			return err
 		})
 	}
-	if err := one(func() { way.on.Store(true) }); !errors.Is(err, schema.ErrUnavailable) {
+	if err := one(func() { proxy.on.Store(true) }); !errors.Is(err, schema.ErrUnavailable) {
 		t.Errorf("got %v", err)
 	}
-	way.on.Store(false)
+	proxy.on.Store(false)
 	waittest.Until(t, func() string {
 		if err := one(func() {}); err != nil { // on a busy machine two seconds may pass without an answer
 			return err.Error()

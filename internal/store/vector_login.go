@@ -46,7 +46,7 @@ func (s *Store) AsVectors(ctx context.Context, key uuid.UUID, fn func(ctx contex
 	config.ConnConfig.DialFunc = tcp.Dialer().DialContext
 	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
 	if err != nil {
-		return fmt.Errorf("connect: %w", explainPooler(err, vectorSetting, goDirect))
+		return fmt.Errorf("connect: %w", explainPooler(err, vectorSetting, adviceDirect))
 	}
 	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // nothing is left to lose
 	if err := checkPowers(ctx, conn, vectorSetting); err != nil {

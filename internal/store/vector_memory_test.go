@@ -237,7 +237,7 @@ func TestMemoryLeavesToTheStoreWhatItMust(t *testing.T) {
 	}
 	want(0, 0, nil)
 	// Ingested by a build without an index: curation has not come yet.
-	f.plant(t, f.a, f.collection, []*planted{{vectors: [][]float32{unit(r), unit(r)}}})
+	f.plant(t, f.a, f.collection, []*insertedDocument{{vectors: [][]float32{unit(r), unit(r)}}})
 	execAs(t, f, f.a, `UPDATE versions SET passage_count = 2`)
 	fresh := dense.NewMemoryVectors(f, newIndex(f), 64<<20)
 	if hits, err := fresh.Nearest(t.Context(), dense.NearestQuery{Principal: f.a, Collection: f.collection, Space: space, Vector: unit(r), K: 9}); err != nil || len(hits) != 2 {

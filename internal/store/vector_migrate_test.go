@@ -13,9 +13,9 @@ import (
 func TestVectorsOutliveTheirMigration(t *testing.T) {
 	f := setUp(t, store.Options{OwnVectorsAbove: 50})
 	r := rand.New(rand.NewPCG(41, 42))
-	var documents []*planted
+	var documents []*insertedDocument
 	for range 10 {
-		d := &planted{}
+		d := &insertedDocument{}
 		for range 6 {
 			d.vectors = append(d.vectors, unit(r))
 		}
@@ -23,7 +23,7 @@ func TestVectorsOutliveTheirMigration(t *testing.T) {
 	}
 	f.plant(t, f.a, f.collection, documents)
 	f.tend(t, f.a, f.collection)
-	f.plant(t, f.a, f.collection, []*planted{{vectors: [][]float32{unit(r)}}}) // stays in the shared partition
+	f.plant(t, f.a, f.collection, []*insertedDocument{{vectors: [][]float32{unit(r)}}}) // stays in the shared partition
 	if n := one[int](t, f, f.a, `SELECT count(DISTINCT shard) FROM vectors_256`); n != 2 {
 		t.Fatalf("vectors are in %d partitions", n)
 	}

@@ -58,8 +58,8 @@ func (f *fixture) tend(t *testing.T, p schema.Principal, collection uuid.UUID) (
 	}
 }
 
-// exact ranks planted passages by exact similarity.
-func exact(documents []*planted, v []float32, k int, keep func(*planted) bool) []float64 {
+// exact ranks inserted passages by exact similarity.
+func exact(documents []*insertedDocument, v []float32, k int, keep func(*insertedDocument) bool) []float64 {
 	var out []float64
 	for _, d := range documents {
 		if d.dead || d.deleted || keep != nil && !keep(d) {
@@ -92,11 +92,11 @@ func TestLargeCollectionsGetAnIndex(t *testing.T) {
 	f := setUp(t, store.Options{OwnVectorsAbove: 600, KeepSuperseded: -1})
 	r := rand.New(rand.NewPCG(11, 12))
 	about := topics(r, 40)
-	var documents []*planted
+	var documents []*insertedDocument
 	more := func(n int) {
-		var new []*planted
+		var new []*insertedDocument
 		for i := range n {
-			d := &planted{metadata: map[string][]string{"year": {"2023"}}}
+			d := &insertedDocument{metadata: map[string][]string{"year": {"2023"}}}
 			if i%33 == 0 {
 				d.metadata["year"] = []string{"2024"}
 			}
@@ -118,12 +118,12 @@ func TestLargeCollectionsGetAnIndex(t *testing.T) {
 			what   string
 			groups []string
 			filter schema.Filter
-			keep   func(*planted) bool
+			keep   func(*insertedDocument) bool
 		}{
 			{"all", []string{"legal"}, nil, nil},
-			{"unlabelled", nil, nil, func(d *planted) bool { return d.labels == nil }},
+			{"unlabelled", nil, nil, func(d *insertedDocument) bool { return d.labels == nil }},
 			{"3 %", []string{"legal"}, schema.Filter{{Key: "year", Op: schema.OpEq, Values: []string{"2024"}}},
-				func(d *planted) bool { return d.metadata["year"][0] == "2024" }},
+				func(d *insertedDocument) bool { return d.metadata["year"][0] == "2024" }},
 		} {
 			p := f.a
 			p.Groups = c.groups
@@ -222,9 +222,9 @@ func TestLargeCollectionsGetAnIndex(t *testing.T) {
 func TestSearchesSeeEveryVectorOnce(t *testing.T) {
 	f := setUp(t, store.Options{OwnVectorsAbove: 200})
 	r := rand.New(rand.NewPCG(13, 14))
-	var first []*planted
+	var first []*insertedDocument
 	for range 40 {
-		first = append(first, &planted{vectors: [][]float32{unit(r), unit(r), unit(r), unit(r), unit(r)}})
+		first = append(first, &insertedDocument{vectors: [][]float32{unit(r), unit(r), unit(r), unit(r), unit(r)}})
 	}
 	f.plant(t, f.a, f.collection, first)
 	var wg sync.WaitGroup
@@ -233,9 +233,9 @@ func TestSearchesSeeEveryVectorOnce(t *testing.T) {
 		defer close(stop)
 		r := rand.New(rand.NewPCG(15, 16))
 		for range 60 {
-			var some []*planted
+			var some []*insertedDocument
 			for range 5 {
-				some = append(some, &planted{vectors: [][]float32{unit(r), unit(r)}})
+				some = append(some, &insertedDocument{vectors: [][]float32{unit(r), unit(r)}})
 			}
 			f.plant(t, f.a, f.collection, some)
 			if _, err := f.TendVectors(t.Context(), f.a.Tenant, f.collection); err != nil {
@@ -289,11 +289,11 @@ func TestSearchesSeeEveryVectorOnce(t *testing.T) {
 func TestPurgeFindsWhatMoved(t *testing.T) {
 	f := setUp(t, store.Options{OwnVectorsAbove: 10, KeepSuperseded: -1})
 	r := rand.New(rand.NewPCG(19, 20))
-	d := &planted{}
+	d := &insertedDocument{}
 	for range 50 {
 		d.vectors = append(d.vectors, unit(r))
 	}
-	f.plant(t, f.a, f.collection, []*planted{d})
+	f.plant(t, f.a, f.collection, []*insertedDocument{d})
 	f.tend(t, f.a, f.collection)
 	if n := one[int](t, f, f.a, `SELECT count(*) FROM vectors_256 WHERE shard <> '00000000-0000-0000-0000-000000000000'`); n != 50 {
 		t.Fatalf("%d vectors moved", n)
@@ -313,9 +313,9 @@ func TestPurgeFindsWhatMoved(t *testing.T) {
 func TestTendingContinuesAfterACrash(t *testing.T) {
 	f := setUp(t, store.Options{OwnVectorsAbove: 100})
 	r := rand.New(rand.NewPCG(21, 22))
-	var documents []*planted
+	var documents []*insertedDocument
 	for range 20 {
-		documents = append(documents, &planted{vectors: [][]float32{unit(r), unit(r), unit(r), unit(r), unit(r), unit(r)}})
+		documents = append(documents, &insertedDocument{vectors: [][]float32{unit(r), unit(r), unit(r), unit(r), unit(r), unit(r)}})
 	}
 	f.plant(t, f.a, f.collection, documents)
 	step := func() bool {
@@ -361,9 +361,9 @@ func TestNearestWithinPlaces(t *testing.T) {
 	for _, bound := range []int{1000, 20} {
 		f := setUp(t, store.Options{OwnVectorsAbove: bound})
 		r := rand.New(rand.NewPCG(23, 24))
-		var documents []*planted
+		var documents []*insertedDocument
 		for i := range 8 {
-			d := &planted{dead: i == 6}
+			d := &insertedDocument{dead: i == 6}
 			if i == 7 {
 				d.labels = []string{"board"}
 			}

@@ -27,8 +27,8 @@ SELECT coalesce(string_agg(n || CASE WHEN indexed IS NULL THEN ' bare' ELSE '' E
 SELECT count(*) FROM vectors_256 v JOIN vector_shards h ON h.id = v.shard WHERE h.retired_at IS NULL AND h.replaces <> '{}'`
 )
 
-// buildPlace takes a slot for index builds until release is called.
-func (f *fixture) buildPlace(t *testing.T, place int) (release func()) {
+// takeBuildSlot takes a slot for index builds until release is called.
+func (f *fixture) takeBuildSlot(t *testing.T, place int) (release func()) {
 	t.Helper()
 	conn := connect(t, f.url)
 	if _, err := conn.Exec(t.Context(), `SELECT pg_advisory_lock(hashtextextended('sluice builds an index of vectors ' || $1::int, 0))`, place); err != nil {
@@ -45,10 +45,10 @@ func (f *fixture) buildPlace(t *testing.T, place int) (release func()) {
 }
 
 // grow plants documents of 20 vectors around topics.
-func (f *fixture) grow(t *testing.T, r *rand.Rand, about [][]float32, n int) (documents []*planted) {
+func (f *fixture) grow(t *testing.T, r *rand.Rand, about [][]float32, n int) (documents []*insertedDocument) {
 	t.Helper()
 	for i := range n {
-		d := &planted{metadata: map[string][]string{"year": {"2023"}}}
+		d := &insertedDocument{metadata: map[string][]string{"year": {"2023"}}}
 		if i%10 == 0 {
 			d.metadata["year"] = []string{"2024"}
 		}
@@ -65,7 +65,7 @@ func (f *fixture) grow(t *testing.T, r *rand.Rand, about [][]float32, n int) (do
 }
 
 // findsAll checks that a search with a large k returns all, each once.
-func (f *fixture) findsAll(t *testing.T, r *rand.Rand, when string, documents []*planted) {
+func (f *fixture) findsAll(t *testing.T, r *rand.Rand, when string, documents []*insertedDocument) {
 	t.Helper()
 	want := 0
 	for _, d := range documents {
@@ -105,12 +105,12 @@ func TestLargeCollectionsHaveSeveralIndexes(t *testing.T) {
 			what   string
 			groups []string
 			filter schema.Filter
-			keep   func(*planted) bool
+			keep   func(*insertedDocument) bool
 		}{
 			{"all", []string{"legal"}, nil, nil},
-			{"unlabelled", nil, nil, func(d *planted) bool { return d.labels == nil }},
+			{"unlabelled", nil, nil, func(d *insertedDocument) bool { return d.labels == nil }},
 			{"a tenth", []string{"legal"}, schema.Filter{{Key: "year", Op: schema.OpEq, Values: []string{"2024"}}},
-				func(d *planted) bool { return d.metadata["year"][0] == "2024" }},
+				func(d *insertedDocument) bool { return d.metadata["year"][0] == "2024" }},
 		} {
 			p := f.a
 			p.Groups = c.groups
@@ -150,7 +150,7 @@ func TestIndexesServeUntilOneReplacesThem(t *testing.T) {
 	f := setUp(t, store.Options{OwnVectorsAbove: 100, ShardVectors: 3000, KeepSuperseded: -1})
 	r := rand.New(rand.NewPCG(63, 64))
 	about := topics(r, 40)
-	var documents []*planted
+	var documents []*insertedDocument
 	for _, n := range []int{6, 12, 24} {
 		documents = append(documents, f.grow(t, r, about, n)...)
 		f.tend(t, f.a, f.collection)
@@ -162,7 +162,7 @@ func TestIndexesServeUntilOneReplacesThem(t *testing.T) {
 		sizes := one[string](t, f, f.a, shardSizesSQL, f.collection)
 		if sizes == "120 240 480 960" && !replaced {
 			// Its vectors are copied, but no index is built.
-			release := f.buildPlace(t, 0)
+			release := f.takeBuildSlot(t, 0)
 			for more := true; more && err == nil; {
 				more, err = f.TendVectors(t.Context(), f.a.Tenant, f.collection)
 			}
@@ -263,7 +263,7 @@ func TestAsManyIndexesAreBuiltAsMayBe(t *testing.T) {
 	f := setUp(t, store.Options{OwnVectorsAbove: 100})
 	r := rand.New(rand.NewPCG(69, 70))
 	documents := f.grow(t, r, topics(r, 10), 10)
-	release := f.buildPlace(t, 0)
+	release := f.takeBuildSlot(t, 0)
 	tend := func(s *corpus.CorpusStore) (err error) {
 		for more := true; more && err == nil; {
 			more, err = s.TendVectors(t.Context(), f.a.Tenant, f.collection)
@@ -279,7 +279,7 @@ func TestAsManyIndexesAreBuiltAsMayBe(t *testing.T) {
 		t.Errorf("shards of %s", got)
 	}
 	f.findsAll(t, r, "without an index", documents)
-	two := f.buildPlace(t, 1)
+	two := f.takeBuildSlot(t, 1)
 	wider := open(t, f.url, store.Options{OwnVectorsAbove: 100, IndexBuilds: 2})
 	if err := tend(wider.CorpusStore); !errors.Is(err, due.ErrBuildsTaken) {
 		t.Fatalf("%v, want that both places are taken", err)

@@ -19,8 +19,8 @@ import (
 // waits for.
 const burnVariable = "BENCH_TEST_BURN"
 
-// burnt is the CPU time that each such process uses.
-const burnt = 300 * time.Millisecond
+// burnTime is the CPU time that each such process uses.
+const burnTime = 300 * time.Millisecond
 
 func TestMain(m *testing.M) {
 	switch os.Getenv(burnVariable) {
@@ -46,7 +46,7 @@ func burn() {
 		for range 1_000_000 {
 			x = math.Sqrt(x + 1)
 		}
-		if used(os.Getpid()) >= burnt.Seconds() {
+		if used(os.Getpid()) >= burnTime.Seconds() {
 			return
 		}
 	}
@@ -95,10 +95,10 @@ func TestTimeOfTheLivingAndOfTheEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Reading /proc takes CPU time too, so the upper limit has to be generous.
-	if got := u.seconds[partSluice]; got < burnt.Seconds() || got > 10 {
+	if got := u.seconds[partSluice]; got < burnTime.Seconds() || got > 10 {
 		t.Errorf("the process used %.2f s", got)
 	}
-	if got := u.seconds[partParse]; got < burnt.Seconds() || got > 10 {
+	if got := u.seconds[partParse]; got < burnTime.Seconds() || got > 10 {
 		t.Errorf("its ended child used %.2f s", got)
 	}
 	again, err := account(cmd.Process.Pid, os.Getpid())
@@ -189,7 +189,7 @@ func TestServerThatDoesNotStart(t *testing.T) {
 	if _, _, err := start(ctx, dir, "cat", nil, "/bin/cat"); err == nil {
 		t.Error("it went on after the end")
 	}
-	if _, err := newBed(t.Context(), filepath.Join(dir, "sluice")); err == nil || !strings.Contains(err.Error(), "make build") {
+	if _, err := newInstallation(t.Context(), filepath.Join(dir, "sluice")); err == nil || !strings.Contains(err.Error(), "make build") {
 		t.Errorf("a program that is not there: %v", err)
 	}
 }

@@ -24,13 +24,13 @@ type bleveFormula struct {
 }
 
 // newBleveFormula counts the texts that have the terms of some questions.
-func newBleveFormula(passages, asked []string, size bleveReply) (*bleveFormula, error) {
+func newBleveFormula(passages, queries []string, size bleveReply) (*bleveFormula, error) {
 	analyzer, err := lexical.NewAnalyzer("en")
 	if err != nil {
 		return nil, err
 	}
 	f := &bleveFormula{texts: float64(len(passages)), mean: math.Ceil(float64(size.Terms) / float64(size.Documents)), holding: map[string]int{}, terms: analyzer.Terms}
-	for _, q := range asked {
+	for _, q := range queries {
 		for _, term := range f.terms(q) {
 			f.holding[term] = 0
 		}
@@ -70,16 +70,16 @@ func (f *bleveFormula) score(question []string, text string) float64 {
 
 // agreement returns an error unless Bleve's scores follow the formula. It notes how many of the
 // same passages both find.
-func (c *lexicalCommand) agreement(ctx context.Context, l *loader, other *bleve, index *search.Index, passages, asked []string, f *findings) error {
+func (c *lexicalCommand) agreement(ctx context.Context, l *loader, other *bleve, index *search.Index, passages, queries []string, f *findings) error {
 	size, err := other.ask(ctx, bleveRequest{Op: "size"})
 	if err != nil {
 		return err
 	}
-	r, err := other.ask(ctx, bleveRequest{Op: "search", Queries: asked, K: c.K, Hits: true})
+	r, err := other.ask(ctx, bleveRequest{Op: "search", Queries: queries, K: c.K, Hits: true})
 	if err != nil {
 		return err
 	}
-	formula, err := newBleveFormula(passages, asked, size)
+	formula, err := newBleveFormula(passages, queries, size)
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (c *lexicalCommand) agreement(ctx context.Context, l *loader, other *bleve,
 		}
 	}
 	all, same, common := 0, 0, 0
-	for i, q := range asked {
+	for i, q := range queries {
 		own, err := index.SearchText(ctx, l.Tenant, l.collection, q, lexical.TermQuery{Unit: schema.UnitPassage, K: c.K, Settings: lexical.Defaults})
 		if err != nil {
 			return err

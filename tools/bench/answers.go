@@ -89,7 +89,7 @@ func (c *answersCommand) Run(ctx context.Context) (err error) {
 		}
 		articles = some
 	}
-	b, err := newModelBed(ctx, c.Program, c.Pack)
+	b, err := newModelInstallation(ctx, c.Program, c.Pack)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (c *answersCommand) Run(ctx context.Context) (err error) {
 	}
 	pool := newPool(articles)
 	asked := pool.sample(c.Questions, rand.New(rand.NewPCG(c.Seed, 3)))
-	say("answers: asking %d questions of %d paragraphs", len(asked), len(pool.texts))
+	progressf("answers: asking %d questions of %d paragraphs", len(asked), len(pool.texts))
 	figures, err := measureAsking(ctx, provider, pool, asked)
 	if err != nil {
 		return fmt.Errorf("answers: %w", err)

@@ -124,11 +124,11 @@ func (f *askingFigures) count(c llm.Completion, passages []wire.LLMPassage, righ
 // the same paragraph, then from the article. None of them contains the right answer or is contained
 // in it.
 func (p *pool) distractors(q sampled, r *rand.Rand) []string {
-	way := strings.ToLower(questionWord.FindString(q.Question))
+	questionType := strings.ToLower(questionWord.FindString(q.Question))
 	var all, same []string
 	for i, x := range p.articles[q.article].Paragraphs {
 		for _, other := range x.Questions {
-			if len(other.Answers) == 0 || strings.ToLower(questionWord.FindString(other.Question)) != way {
+			if len(other.Answers) == 0 || strings.ToLower(questionWord.FindString(other.Question)) != questionType {
 				continue
 			}
 			a := other.Answers[0].Text

@@ -43,13 +43,13 @@ type supportFigures struct{ pairs, byRules, taken map[[3]int]int }
 func measureSupport(ctx context.Context, provider *llm.Extractive, articles []squadArticle, n int, seed uint64) (supportFigures, error) {
 	out := supportFigures{map[[3]int]int{}, map[[3]int]int{}, map[[3]int]int{}}
 	r := rand.New(rand.NewPCG(seed, 2))
-	for made := 0; made < n; {
+	for count := 0; count < n; {
 		at := r.IntN(len(articles))
 		cases := supportCases(articles[at], r)
 		if len(cases) == 0 {
 			continue
 		}
-		made++
+		count++
 		for _, c := range cases {
 			e, err := c.evidence(ctx, provider)
 			if err != nil {
@@ -94,11 +94,11 @@ func supportCases(a squadArticle, r *rand.Rand) []supportCase {
 	if asks == nil || len(q.Answers) == 0 {
 		return nil
 	}
-	said := func(answer string) string {
+	sentenceWith := func(answer string) string {
 		return strings.TrimRight(question[:asks[0]]+answer+question[asks[1]:], "? ") + "."
 	}
 	right := q.Answers[0].Text
-	sentence := said(right)
+	sentence := sentenceWith(right)
 	start := len(string([]rune(p.Context)[:q.Answers[0].Start]))
 	quote, others := "", []string{}
 	for _, s := range text.Sentences(p.Context) {
@@ -118,15 +118,15 @@ func supportCases(a squadArticle, r *rand.Rand) []supportCase {
 	if len(others) > 0 {
 		add(1, sentence, question, others[r.IntN(len(others))])
 	}
-	if likest := likestElsewhere(a, at, sentence, right); likest != "" {
-		add(2, sentence, question, likest)
+	if similar := mostSimilarElsewhere(a, at, sentence, right); similar != "" {
+		add(2, sentence, question, similar)
 	}
 	if other := p.Questions[r.IntN(len(p.Questions))].Answers[0].Text; !holds(other, right) && !holds(right, other) {
 		kind := 3
 		if holds(quote, other) {
 			kind = 4
 		}
-		add(kind, said(other), question, quote)
+		add(kind, sentenceWith(other), question, quote)
 	}
 	if places := digits.FindAllStringIndex(sentence, -1); len(places) > 0 {
 		place := places[r.IntN(len(places))]
@@ -143,7 +143,7 @@ func supportCases(a squadArticle, r *rand.Rand) []supportCase {
 	}
 	if place := auxiliary.FindStringIndex(quote); place != nil {
 		kind := 9
-		if said := strings.Index(quote, right); said > place[1] && !clauseEnd.MatchString(quote[place[1]:said]) {
+		if sentenceWith := strings.Index(quote, right); sentenceWith > place[1] && !clauseEnd.MatchString(quote[place[1]:sentenceWith]) {
 			kind = 8
 		}
 		add(kind, sentence, question, quote[:place[1]]+" not"+quote[place[1]:])
@@ -166,9 +166,9 @@ func otherDigit(number string, r *rand.Rand) string {
 	}
 }
 
-// likestElsewhere returns, from every third of an article's other paragraphs, the sentence that
-// shares most words with a sentence and does not contain the answer.
-func likestElsewhere(a squadArticle, at int, sentence, right string) string {
+// mostSimilarElsewhere returns, from every third of an article's other paragraphs, the sentence
+// that shares most words with a sentence and does not contain the answer.
+func mostSimilarElsewhere(a squadArticle, at int, sentence, right string) string {
 	words := text.ContentWords(sentence)
 	best, out := -1.0, ""
 	for i, p := range a.Paragraphs {

@@ -42,7 +42,7 @@ func (c *auditCommand) findings(ctx context.Context) (*findings, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("not done after %s: raise --timeout", c.Timeout))
 	defer cancel()
-	program, err := beside(c.Program, "sluice")
+	program, err := siblingProgram(c.Program, "sluice")
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (c *auditCommand) findings(ctx context.Context) (*findings, error) {
 
 // audited is a Sluice that records reads, or one that does not.
 type audited struct {
-	*bed
+	*installation
 	search side
 }
 
@@ -63,8 +63,8 @@ func (c *auditCommand) measure(ctx context.Context, program string, f *findings)
 	settings := []string{"off", "on"}
 	of := make([]audited, len(settings))
 	for i, setting := range settings {
-		say("audit: starting with reads %s", setting)
-		b, err := newBed(ctx, program, "--audit-reads", setting)
+		progressf("audit: starting with reads %s", setting)
+		b, err := newInstallation(ctx, program, "--audit-reads", setting)
 		if err != nil {
 			return err
 		}
@@ -73,7 +73,7 @@ func (c *auditCommand) measure(ctx context.Context, program string, f *findings)
 			return err
 		}
 	}
-	say("audit: measuring")
+	progressf("audit: measuring")
 	sides := make([]side, len(of))
 	for i, a := range of {
 		sides[i] = side{a.search.name, func(ctx context.Context, round int) (float64, time.Duration, error) {
@@ -92,7 +92,7 @@ func (c *auditCommand) measure(ctx context.Context, program string, f *findings)
 }
 
 // filled creates a tenant with documents, and returns it with its searches.
-func (c *auditCommand) filled(ctx context.Context, b *bed, setting string) (audited, error) {
+func (c *auditCommand) filled(ctx context.Context, b *installation, setting string) (audited, error) {
 	operator, err := b.client()
 	if err != nil {
 		return audited{}, err
@@ -115,7 +115,7 @@ func (c *auditCommand) filled(ctx context.Context, b *bed, setting string) (audi
 	for i := range questions {
 		questions[i] = t.question()
 	}
-	a := audited{b, asking("reads "+setting, questions, c.Callers, c.Timeout, func(ctx context.Context, q string) error {
+	a := audited{b, queryRounds("reads "+setting, questions, c.Callers, c.Timeout, func(ctx context.Context, q string) error {
 		_, err := t.client.Search(ctx, api.Query{Collection: collected, Query: q, Plan: "bm25"})
 		return err
 	})}

@@ -17,32 +17,32 @@ import (
 
 // bleve is an index in Bleve.
 type bleve struct {
-	*rival
+	*externalIndex
 	encoder *json.Encoder
 }
 
-// rival is a program with another index. It reads requests from its standard input and replies in
-// JSON.
-type rival struct {
+// externalIndex is a program with another index. It reads requests from its standard input and
+// replies in JSON.
+type externalIndex struct {
 	name    string
 	cmd     *exec.Cmd
 	stdin   io.WriteCloser
 	decoder *json.Decoder
-	words   strings.Builder // its error output
+	stderr  strings.Builder // its error output
 }
 
-// startRival runs a program on a new folder. If no path is given, it is the one beside this
-// program; made names the command that builds it. When ctx ends, the program is killed.
-func startRival(ctx context.Context, name, program, made, folder string) (*rival, error) {
-	program, err := beside(program, name)
+// startExternalIndex runs a program on a new folder. If no path is given, it is the one beside this
+// program; buildCommand names the command that builds it. When ctx ends, the program is killed.
+func startExternalIndex(ctx context.Context, name, program, buildCommand, folder string) (*externalIndex, error) {
+	program, err := siblingProgram(program, name)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := os.Stat(program); err != nil {
-		return nil, fmt.Errorf("%w; `%s` builds it", err, made)
+		return nil, fmt.Errorf("%w; `%s` builds it", err, buildCommand)
 	}
-	r := &rival{name: name, cmd: exec.CommandContext(ctx, program, folder)}
-	r.cmd.Stderr = &r.words
+	r := &externalIndex{name: name, cmd: exec.CommandContext(ctx, program, folder)}
+	r.cmd.Stderr = &r.stderr
 	out, err := r.cmd.StdoutPipe()
 	if err == nil {
 		r.stdin, err = r.cmd.StdinPipe()
@@ -58,7 +58,7 @@ func startRival(ctx context.Context, name, program, made, folder string) (*rival
 }
 
 // reply reads a reply, unless writing the request failed with err.
-func (r *rival) reply(err error) (out bleveReply, _ error) {
+func (r *externalIndex) reply(err error) (out bleveReply, _ error) {
 	if err == nil {
 		err = r.decoder.Decode(&out)
 	}
@@ -69,12 +69,12 @@ func (r *rival) reply(err error) (out bleveReply, _ error) {
 }
 
 // close ends the program. The workbench removes its folder.
-func (r *rival) close() error {
+func (r *externalIndex) close() error {
 	_ = r.stdin.Close()
 	kill := time.AfterFunc(stopTime, func() { _ = r.cmd.Process.Kill() })
 	defer kill.Stop()
 	if err := r.cmd.Wait(); err != nil {
-		return fmt.Errorf("stop %s: %w %s", r.name, err, r.words.String())
+		return fmt.Errorf("stop %s: %w %s", r.name, err, r.stderr.String())
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ type bleveReply struct {
 
 // startBleve runs tools/bench-bleve.
 func startBleve(program, folder string) (*bleve, error) {
-	r, err := startRival(context.Background(), "bench-bleve", program, "make bench", folder)
+	r, err := startExternalIndex(context.Background(), "bench-bleve", program, "make bench", folder)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func (b *bleve) ask(ctx context.Context, r bleveRequest) (bleveReply, error) {
 	defer stop()
 	out, err := b.reply(b.encoder.Encode(r))
 	if err != nil {
-		return out, fmt.Errorf("bleve: %s: %w %s", r.Op, err, b.words.String())
+		return out, fmt.Errorf("bleve: %s: %w %s", r.Op, err, b.stderr.String())
 	}
 	return out, nil
 }

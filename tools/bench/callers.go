@@ -42,12 +42,12 @@ func (c *callersCommand) findings(ctx context.Context) (_ *findings, err error) 
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("not done after %s: raise --timeout", c.Timeout))
 	defer cancel()
-	program, err := beside(c.Program, "sluice")
+	program, err := siblingProgram(c.Program, "sluice")
 	if err != nil {
 		return nil, err
 	}
-	say("callers: starting")
-	b, err := newBed(ctx, program)
+	progressf("callers: starting")
+	b, err := newInstallation(ctx, program)
 	if err != nil {
 		return nil, err
 	}
@@ -59,15 +59,15 @@ func (c *callersCommand) findings(ctx context.Context) (_ *findings, err error) 
 	return f, nil
 }
 
-// crowd is a number of concurrent callers, and their measurements.
-type crowd struct {
+// callerGroup is a number of concurrent callers, and their measurements.
+type callerGroup struct {
 	size    int
 	refused atomic.Int64
 	mu      sync.Mutex
 	took    []time.Duration
 }
 
-func (c *callersCommand) measure(ctx context.Context, b *bed, f *findings) error {
+func (c *callersCommand) measure(ctx context.Context, b *installation, f *findings) error {
 	operator, err := b.client()
 	if err != nil {
 		return err
@@ -96,25 +96,25 @@ func (c *callersCommand) measure(ctx context.Context, b *bed, f *findings) error
 			return fmt.Errorf("search: %w", err)
 		}
 	}
-	say("callers: measuring")
-	crowds, sides := make([]*crowd, len(c.Callers)), make([]side, len(c.Callers))
+	progressf("callers: measuring")
+	callerGroups, sides := make([]*callerGroup, len(c.Callers)), make([]side, len(c.Callers))
 	for i, size := range c.Callers {
-		crowds[i] = &crowd{size: size}
+		callerGroups[i] = &callerGroup{size: size}
 		sides[i] = side{fmt.Sprintf("%d callers", size), func(ctx context.Context, _ int) (float64, time.Duration, error) {
-			return crowds[i].search(ctx, t, questions, c.Window)
+			return callerGroups[i].search(ctx, t, questions, c.Window)
 		}}
 	}
 	rates, err := rounds(ctx, c.Rounds, sides...)
 	if err != nil {
 		return err
 	}
-	for i, crowd := range crowds {
-		ms := millis(crowd.took)
+	for i, callerGroup := range callerGroups {
+		ms := millis(callerGroup.took)
 		f.note(sides[i].name, "%.1f answers/s; p50 %.0f ms, p95 %.0f ms; %d refused after the client had come again",
-			median(rates[i]), median(ms), quantile(ms, 0.95), crowd.refused.Load())
+			median(rates[i]), median(ms), quantile(ms, 0.95), callerGroup.refused.Load())
 	}
-	for i, crowd := range crowds[1:] {
-		f.compare(ratio{What: fmt.Sprintf("searches answered to %d callers", crowd.size), Unit: "answers/s", Ours: rates[i+1], Other: rates[0],
+	for i, callerGroup := range callerGroups[1:] {
+		f.compare(ratio{What: fmt.Sprintf("searches answered to %d callers", callerGroup.size), Unit: "answers/s", Ours: rates[i+1], Other: rates[0],
 			Against: sides[0].name, Target: 1})
 	}
 	return nil
@@ -122,7 +122,7 @@ func (c *callersCommand) measure(ctx context.Context, b *bed, f *findings) error
 
 // search makes all callers search, each again as soon as it is answered. It counts the answers of
 // one window, which starts a quarter of its length after the callers.
-func (c *crowd) search(ctx context.Context, t *tenant, questions []string, window time.Duration) (answered float64, took time.Duration, err error) {
+func (c *callerGroup) search(ctx context.Context, t *tenant, questions []string, window time.Duration) (answered float64, took time.Duration, err error) {
 	ctx, leave := context.WithCancel(ctx)
 	defer leave()
 	from := time.Now().Add(window / 4)

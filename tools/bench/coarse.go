@@ -49,7 +49,7 @@ func (c *coarseCommand) measure(ctx context.Context, b *workbench, t texts, f *f
 		return err
 	}
 	l := &loader{workbench: b, space: s, keep: true}
-	say("coarse: loading")
+	progressf("coarse: loading")
 	docs := first(t, c.Clusters*clusterTokens/(passageWords*4/3)*95/100)
 	if err := l.load(ctx, docs); err != nil {
 		return err
@@ -73,26 +73,26 @@ func (c *coarseCommand) measure(ctx context.Context, b *workbench, t texts, f *f
 	}
 	f.note("corpus", "%d clusters of %d tokens on average, of %d documents", len(all), tokens/len(all), len(docs))
 	index := search.NewIndex(b.store, indexCache)
-	asked := questions(docs, c.Queries, c.Seed)
+	queries := questions(docs, c.Queries, c.Seed)
 	find := func(ctx context.Context, q string) (lexical.Result, error) {
 		return index.SearchText(ctx, s.Tenant, s.collection, q, lexical.TermQuery{Unit: schema.UnitCluster, K: c.K, Settings: lexical.Defaults})
 	}
-	say("coarse: checking")
-	if err := c.check(ctx, docs, all, asked[:min(len(asked), c.Checked)], find); err != nil {
+	progressf("coarse: checking")
+	if err := c.check(ctx, docs, all, queries[:min(len(queries), c.Checked)], find); err != nil {
 		return err
 	}
-	f.note("exact", "%d questions give the ids, the order and the scores of scoring every cluster", min(len(asked), c.Checked))
-	ours := asking("Sluice", asked, c.Callers, c.Slice, func(ctx context.Context, q string) error {
+	f.note("exact", "%d questions give the ids, the order and the scores of scoring every cluster", min(len(queries), c.Checked))
+	ours := queryRounds("Sluice", queries, c.Callers, c.Slice, func(ctx context.Context, q string) error {
 		r, err := find(ctx, q)
 		if err == nil && len(r.Hits) == 0 {
 			err = fmt.Errorf("%q finds nothing", q)
 		}
 		return err
 	})
-	other := asking("ts_rank", asked, c.Callers, c.Slice, func(ctx context.Context, q string) error {
+	other := queryRounds("ts_rank", queries, c.Callers, c.Slice, func(ctx context.Context, q string) error {
 		rows, err := b.others.Query(ctx, `
 			SELECT c.id, ts_rank(c.words, q) FROM others.clusters c, to_tsquery('english', $1) q
-			WHERE c.words @@ q ORDER BY 2 DESC, 1 LIMIT $2`, anyOf(q), c.K)
+			WHERE c.words @@ q ORDER BY 2 DESC, 1 LIMIT $2`, anyWordQuery(q), c.K)
 		if err != nil {
 			return err
 		}
@@ -119,11 +119,11 @@ func (c *coarseCommand) measure(ctx context.Context, b *workbench, t texts, f *f
 		return err
 	}
 	f.compare(ratio{What: fmt.Sprintf("BM25 top %d of clusters, %d callers", c.K, c.Callers), Unit: "queries/s", Ours: rates[0], Other: rates[1], Against: "ts_rank, GIN", Target: 100})
-	return f.pure(ctx, index, s, asked, lexical.TermQuery{Unit: schema.UnitCluster, K: c.K, Settings: lexical.Defaults})
+	return f.pure(ctx, index, s, queries, lexical.TermQuery{Unit: schema.UnitCluster, K: c.K, Settings: lexical.Defaults})
 }
 
 // cluster groups sections as clustering does: by topic, up to a number of tokens.
-func (l *loader) cluster(docs []written, most int) []cluster {
+func (l *loader) cluster(docs []written, limit int) []cluster {
 	order := make([]int, len(docs))
 	for i := range order {
 		order[i] = i
@@ -132,7 +132,7 @@ func (l *loader) cluster(docs []written, most int) []cluster {
 	var out []cluster
 	for _, i := range order {
 		for n, sec := range l.kept[i].Text.Sections {
-			if len(out) == 0 || out[len(out)-1].tokens+sec.Tokens > most {
+			if len(out) == 0 || out[len(out)-1].tokens+sec.Tokens > limit {
 				out = append(out, cluster{id: schema.NewID()})
 			}
 			last := &out[len(out)-1]
@@ -194,8 +194,8 @@ func (k cluster) text(docs []written) string {
 	return b.String()
 }
 
-// anyOf returns a PostgreSQL query for texts with any of the words.
-func anyOf(question string) string {
+// anyWordQuery returns a PostgreSQL query for texts with any of the words.
+func anyWordQuery(question string) string {
 	words := strings.Fields(question)
 	for i, w := range words {
 		words[i] = "'" + strings.ReplaceAll(strings.ReplaceAll(w, `\`, ""), "'", "") + "'"
@@ -204,12 +204,12 @@ func anyOf(question string) string {
 }
 
 // check compares the results with scoring every cluster.
-func (c *coarseCommand) check(ctx context.Context, docs []written, all []cluster, asked []string, find func(context.Context, string) (lexical.Result, error)) error {
+func (c *coarseCommand) check(ctx context.Context, docs []written, all []cluster, queries []string, find func(context.Context, string) (lexical.Result, error)) error {
 	analyzer, err := lexical.NewAnalyzer("en")
 	if err != nil {
 		return err
 	}
-	o := newOracle(analyzer, asked)
+	o := newOracle(analyzer, queries)
 	for _, k := range all {
 		var passages []string
 		for _, at := range k.sections {
@@ -220,7 +220,7 @@ func (c *coarseCommand) check(ctx context.Context, docs []written, all []cluster
 		}
 		o.add(k.id, passages)
 	}
-	for _, q := range asked {
+	for _, q := range queries {
 		got, err := find(ctx, q)
 		if err != nil {
 			return err

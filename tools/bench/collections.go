@@ -60,12 +60,12 @@ func (c *collectionsCommand) findings(ctx context.Context) (_ *findings, err err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("not done after %s: raise --timeout", c.Timeout))
 	defer cancel()
-	program, err := beside(c.Program, "sluice")
+	program, err := siblingProgram(c.Program, "sluice")
 	if err != nil {
 		return nil, err
 	}
-	say("collections: starting")
-	b, err := newBed(ctx, program)
+	progressf("collections: starting")
+	b, err := newInstallation(ctx, program)
 	if err != nil {
 		return nil, err
 	}
@@ -77,8 +77,8 @@ func (c *collectionsCommand) findings(ctx context.Context) (_ *findings, err err
 	return f, nil
 }
 
-// spending is the cost of one side in one round.
-type spending struct {
+// roundCost is the cost of one side in one round.
+type roundCost struct {
 	wall         float64 // seconds until the last document is ready
 	cpu          map[part]float64
 	transactions float64
@@ -86,7 +86,7 @@ type spending struct {
 	curations    float64 // number of curation workflows
 }
 
-func (s spending) seconds() float64 {
+func (s roundCost) seconds() float64 {
 	sum := 0.0
 	for _, seconds := range s.cpu {
 		sum += seconds
@@ -94,7 +94,7 @@ func (s spending) seconds() float64 {
 	return sum
 }
 
-func (c *collectionsCommand) measure(ctx context.Context, b *bed, f *findings) error {
+func (c *collectionsCommand) measure(ctx context.Context, b *installation, f *findings) error {
 	db, err := b.database(ctx)
 	if err != nil {
 		return err
@@ -109,8 +109,8 @@ func (c *collectionsCommand) measure(ctx context.Context, b *bed, f *findings) e
 		name                 string
 		collections, tenants int
 	}{{"in one collection", 1, 1}, {fmt.Sprintf("in %d collections", c.Collections), c.Collections, c.Tenants}}
-	spent := make([][]spending, len(sides))
-	say("collections: measuring")
+	spent := make([][]roundCost, len(sides))
+	progressf("collections: measuring")
 	for round := range c.Rounds {
 		for i := range sides {
 			if round%2 == 1 {
@@ -120,11 +120,11 @@ func (c *collectionsCommand) measure(ctx context.Context, b *bed, f *findings) e
 			if err != nil {
 				return fmt.Errorf("round %d %s: %w", round+1, sides[i].name, err)
 			}
-			say("collections: %s: %.1f s, CPU %.1f s %v, %.0f transactions, %.0f workflows, %.0f of them curations", sides[i].name, s.wall, s.seconds(), s.cpu, s.transactions, s.workflows, s.curations)
+			progressf("collections: %s: %.1f s, CPU %.1f s %v, %.0f transactions, %.0f workflows, %.0f of them curations", sides[i].name, s.wall, s.seconds(), s.cpu, s.transactions, s.workflows, s.curations)
 			spent[i] = append(spent[i], s)
 		}
 	}
-	each := func(i int, value func(spending) float64) (out []float64) {
+	each := func(i int, value func(roundCost) float64) (out []float64) {
 		for _, s := range spent[i] {
 			out = append(out, value(s))
 		}
@@ -132,26 +132,26 @@ func (c *collectionsCommand) measure(ctx context.Context, b *bed, f *findings) e
 	}
 	documents := float64(c.Documents)
 	for i, side := range sides {
-		of := func(p part) float64 { return median(each(i, func(s spending) float64 { return s.cpu[p] })) }
+		of := func(p part) float64 { return median(each(i, func(s roundCost) float64 { return s.cpu[p] })) }
 		f.note(side.name, "%.1f s; CPU s: sluice %.1f, PostgreSQL %.1f, Temporal %.1f, models %.1f, NATS %.1f; %.0f workflows, %.0f of them curations",
-			median(each(i, func(s spending) float64 { return s.wall })), of(partSluice)+of(partParse), of(partSQL), of(partTemporal), of(partModel), of(partNATS),
-			median(each(i, func(s spending) float64 { return s.workflows })), median(each(i, func(s spending) float64 { return s.curations })))
+			median(each(i, func(s roundCost) float64 { return s.wall })), of(partSluice)+of(partParse), of(partSQL), of(partTemporal), of(partModel), of(partNATS),
+			median(each(i, func(s roundCost) float64 { return s.workflows })), median(each(i, func(s roundCost) float64 { return s.curations })))
 	}
-	f.compare(ratio{What: "processor time, in many collections", Unit: "CPU s", Ours: each(1, spending.seconds), Other: each(0, spending.seconds),
+	f.compare(ratio{What: "processor time, in many collections", Unit: "CPU s", Ours: each(1, roundCost.seconds), Other: each(0, roundCost.seconds),
 		Against: "in one", Target: 2, AtMost: true})
-	f.compare(ratio{What: "wall time", Unit: "s", Ours: each(1, func(s spending) float64 { return s.wall }),
-		Other: each(0, func(s spending) float64 { return s.wall }), Against: "in one", Target: 2, AtMost: true})
-	f.compare(ratio{What: "transactions of a document, in one collection", Unit: "", Ours: each(0, func(s spending) float64 { return s.transactions / documents }),
+	f.compare(ratio{What: "wall time", Unit: "s", Ours: each(1, func(s roundCost) float64 { return s.wall }),
+		Other: each(0, func(s roundCost) float64 { return s.wall }), Against: "in one", Target: 2, AtMost: true})
+	f.compare(ratio{What: "transactions of a document, in one collection", Unit: "", Ours: each(0, func(s roundCost) float64 { return s.transactions / documents }),
 		Target: 1.5, AtMost: true})
-	f.compare(ratio{What: "transactions of a document, in many", Unit: "", Ours: each(1, func(s spending) float64 { return s.transactions / documents })})
-	f.compare(ratio{What: "workflows of 1,000 documents, in many", Unit: "", Ours: each(1, func(s spending) float64 { return s.workflows / documents * 1000 }),
+	f.compare(ratio{What: "transactions of a document, in many", Unit: "", Ours: each(1, func(s roundCost) float64 { return s.transactions / documents })})
+	f.compare(ratio{What: "workflows of 1,000 documents, in many", Unit: "", Ours: each(1, func(s roundCost) float64 { return s.workflows / documents * 1000 }),
 		Target: 40, AtMost: true})
 	return nil
 }
 
 // load creates tenants and collections, uploads documents, and returns the cost from the first
 // upload until everything is curated.
-func (c *collectionsCommand) load(ctx context.Context, b *bed, db *pgx.Conn, random *rand.Rand, collections, tenants, documents int) (out spending, err error) {
+func (c *collectionsCommand) load(ctx context.Context, b *installation, db *pgx.Conn, random *rand.Rand, collections, tenants, documents int) (out roundCost, err error) {
 	operator, err := b.client()
 	if err != nil {
 		return out, err
@@ -159,12 +159,12 @@ func (c *collectionsCommand) load(ctx context.Context, b *bed, db *pgx.Conn, ran
 	clients := make([]*apiclient.Client, tenants)
 	var ids []uuid.UUID
 	for i := range clients {
-		made, err := operator.CreateTenant(ctx, api.NewTenant{Name: fmt.Sprintf("tenant-%d", random.Int64())})
+		created, err := operator.CreateTenant(ctx, api.NewTenant{Name: fmt.Sprintf("tenant-%d", random.Int64())})
 		if err != nil {
 			return out, fmt.Errorf("make a tenant: %w", err)
 		}
-		ids = append(ids, made.ID)
-		if clients[i], err = apiclient.New(b.access.URL, made.APIKey); err != nil {
+		ids = append(ids, created.ID)
+		if clients[i], err = apiclient.New(b.access.URL, created.APIKey); err != nil {
 			return out, err
 		}
 	}
@@ -193,7 +193,7 @@ func (c *collectionsCommand) load(ctx context.Context, b *bed, db *pgx.Conn, ran
 	if err := rest(ctx, statistics); err != nil {
 		return out, err
 	}
-	before, err := b.tell(ctx, db)
+	before, err := b.readCounters(ctx, db)
 	if err != nil {
 		return out, err
 	}
@@ -217,7 +217,7 @@ func (c *collectionsCommand) load(ctx context.Context, b *bed, db *pgx.Conn, ran
 	if err := group.Wait(); err != nil {
 		return out, err
 	}
-	looks, err := untilNone(ctx, db, `SELECT count(*) FROM versions WHERE tenant_id = ANY ($1) AND state IN ('received', 'queued', 'processing')`, ids)
+	polls, err := waitUntilZero(ctx, db, `SELECT count(*) FROM versions WHERE tenant_id = ANY ($1) AND state IN ('received', 'queued', 'processing')`, ids)
 	if err != nil {
 		return out, err
 	}
@@ -229,21 +229,21 @@ func (c *collectionsCommand) load(ctx context.Context, b *bed, db *pgx.Conn, ran
 	if failed > 0 {
 		return out, fmt.Errorf("%d of %d documents are not ready", failed, documents)
 	}
-	more, err := untilNone(ctx, db, uncurated, ids)
+	more, err := waitUntilZero(ctx, db, uncurated, ids)
 	if err != nil {
 		return out, err
 	}
 	if err := rest(ctx, statistics); err != nil {
 		return out, err
 	}
-	after, err := b.tell(ctx, db)
+	after, err := b.readCounters(ctx, db)
 	if err != nil {
 		return out, err
 	}
 	if out.cpu, err = after.usage.since(before.usage); err != nil {
 		return out, err
 	}
-	out.transactions = after.transactions - before.transactions - float64(looks+more+1)
+	out.transactions = after.transactions - before.transactions - float64(polls+more+1)
 	out.workflows, out.curations = after.workflows-before.workflows, after.curations-before.curations
 	return out, nil
 }
@@ -262,33 +262,33 @@ func rest(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// untilNone repeats a query for a number until it returns 0, and returns how often it was run.
-func untilNone(ctx context.Context, db *pgx.Conn, query string, tenants []uuid.UUID) (looks int, err error) {
-	tick := time.NewTicker(look)
+// waitUntilZero repeats a query for a number until it returns 0, and returns how often it was run.
+func waitUntilZero(ctx context.Context, db *pgx.Conn, query string, tenants []uuid.UUID) (polls int, err error) {
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
-	for looks = 1; ; looks++ {
+	for polls = 1; ; polls++ {
 		var n int
 		if err := db.QueryRow(ctx, query, tenants).Scan(&n); err != nil {
-			return looks, fmt.Errorf("look at the documents: %w", err)
+			return polls, fmt.Errorf("look at the documents: %w", err)
 		}
 		if n == 0 {
-			return looks, nil
+			return polls, nil
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return looks, fmt.Errorf("wait for the documents: %w", context.Cause(ctx))
+			return polls, fmt.Errorf("wait for the documents: %w", context.Cause(ctx))
 		}
 	}
 }
 
-// telling has all counters at one moment.
-type telling struct {
+// counterReading has all counters at one moment.
+type counterReading struct {
 	usage                              usage
 	transactions, workflows, curations float64
 }
 
-func (b *bed) tell(ctx context.Context, db *pgx.Conn) (out telling, err error) {
+func (b *installation) readCounters(ctx context.Context, db *pgx.Conn) (out counterReading, err error) {
 	if out.usage, err = account(b.sluice.cmd.Process.Pid, b.nats.cmd.Process.Pid); err != nil {
 		return out, err
 	}
@@ -312,7 +312,7 @@ func (b *bed) tell(ctx context.Context, db *pgx.Conn) (out telling, err error) {
 }
 
 // database connects to PostgreSQL of `sluice up` as superuser.
-func (b *bed) database(ctx context.Context) (*pgx.Conn, error) {
+func (b *installation) database(ctx context.Context) (*pgx.Conn, error) {
 	at, err := b.databaseURL("postgres")
 	if err != nil {
 		return nil, err
@@ -325,7 +325,7 @@ func (b *bed) database(ctx context.Context) (*pgx.Conn, error) {
 }
 
 // databaseURL returns the URL with which a role connects to PostgreSQL of `sluice up`.
-func (b *bed) databaseURL(role string) (string, error) {
+func (b *installation) databaseURL(role string) (string, error) {
 	dir := filepath.Join(b.dir, "data", "postgres")
 	password, err := os.ReadFile(filepath.Join(dir, role+".password"))
 	if err != nil {

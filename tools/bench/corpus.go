@@ -163,7 +163,7 @@ func (w *writer) table() []byte {
 	write := func(row ...string) { _ = c.Write(row) } // writing to a buffer cannot fail
 	write("number", "item", "condition", "responsible", "since", "remark")
 	for i := 1; b.Len() < prose; i++ {
-		write(fmt.Sprint(i), w.fill('O'), w.choose(w.topic.traits), w.fill('P'), w.fill('Y'), w.sentence())
+		write(fmt.Sprint(i), w.fill('O'), w.choose(w.topic.adjectives), w.fill('P'), w.fill('Y'), w.sentence())
 		c.Flush()
 	}
 	return b.Bytes()

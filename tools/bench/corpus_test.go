@@ -90,7 +90,7 @@ func TestCorpusSaysWhatIsMissing(t *testing.T) {
 		t.Error("no documents are a corpus")
 	}
 	for _, topic := range topics() {
-		if topic.name == "" || len(topic.things) < 6 || len(topic.traits) == 0 || len(topic.deeds) == 0 || len(topic.people) == 0 {
+		if topic.name == "" || len(topic.nouns) < 6 || len(topic.adjectives) == 0 || len(topic.verbs) == 0 || len(topic.people) == 0 {
 			t.Errorf("the topic %+v is incomplete", topic)
 		}
 	}

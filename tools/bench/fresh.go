@@ -35,7 +35,7 @@ func (c *freshCommand) measure(ctx context.Context, b *workbench, t texts, f *fi
 	if err != nil {
 		return err
 	}
-	say("fresh: loading")
+	progressf("fresh: loading")
 	docs := first(t, c.Passages)
 	l := &loader{workbench: b, space: s, points: newPoints(c.Seed), keep: true}
 	if err := l.load(ctx, docs); err != nil {

@@ -108,7 +108,7 @@ func (c *funnelCommand) measure(ctx context.Context, b *workbench, _ texts, f *f
 	if err != nil {
 		return err
 	}
-	models, err := newModelBed(ctx, c.Program, c.Pack)
+	models, err := newModelInstallation(ctx, c.Program, c.Pack)
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (c *funnelCommand) measure(ctx context.Context, b *workbench, _ texts, f *f
 	if !models.can(wire.OpScore) {
 		return errors.New("the model pack has no pair graph, which both sides need")
 	}
-	say("funnel: encoding")
+	progressf("funnel: encoding")
 	corpus, err := readFunnelCorpus(ctx, c.Docs, c.Seed, models.client)
 	if err != nil {
 		return err
@@ -144,7 +144,7 @@ func (c *funnelCommand) measure(ctx context.Context, b *workbench, _ texts, f *f
 
 // load writes the corpus, does curation's work, and notes the sizes.
 func (c *funnelCommand) load(ctx context.Context, b *workbench, s space, corpus *funnelCorpus, f *findings) error {
-	say("funnel: loading")
+	progressf("funnel: loading")
 	l := &loader{workbench: b, space: s, vectors: corpus.rows, modelSpace: corpus.space}
 	real := len(corpus.ids)
 	took, err := timed(func() error {
@@ -166,7 +166,7 @@ func (c *funnelCommand) load(ctx context.Context, b *workbench, s space, corpus 
 		return err
 	}
 	f.note("corpus", "%d passages, %d of them the dataset's; loaded in %.0f s", corpus.passages(), real, took.Seconds())
-	say("funnel: merging and clustering")
+	progressf("funnel: merging and clustering")
 	if err := b.mergeAll(ctx, s); err != nil {
 		return err
 	}

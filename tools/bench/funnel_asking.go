@@ -20,8 +20,8 @@ import (
 // answered is the rank up to which an answer counts.
 const answered = 4
 
-// recallLost is how much lower than the flat side's a funnel's answer recall may be.
-const recallLost = 0.01
+// maxRecallLoss is how much lower than the flat side's a funnel's answer recall may be.
+const maxRecallLoss = 0.01
 
 // funnelGroup has the results of one side for a group of questions.
 type funnelGroup struct {
@@ -87,7 +87,7 @@ func (a *funnelAsked) ask(ctx context.Context, dataset *evaluate.Dataset, sides 
 		}
 		a.scan = sides.scan
 		done += len(part.Queries)
-		a.tell(done, len(all))
+		a.printProgress(done, len(all))
 	}
 	return nil
 }
@@ -123,12 +123,12 @@ func (a *funnelAsked) add(results *evaluate.Results, took, tokens map[string][]f
 	return nil
 }
 
-// tell prints the interim results.
-func (a *funnelAsked) tell(done, total int) {
+// printProgress prints the interim results.
+func (a *funnelAsked) printProgress(done, total int) {
 	all := funnelSeen(a.groups)
-	say("funnel: %d of %d questions: %s", done, total, all.of(flatSide))
+	progressf("funnel: %d of %d questions: %s", done, total, all.of(flatSide))
 	for _, name := range a.sides()[1:] {
-		say("funnel:   %s, %.2f of the time", all.of(name), all.time(name)/all.time(flatSide))
+		progressf("funnel:   %s, %.2f of the time", all.of(name), all.time(name)/all.time(flatSide))
 	}
 }
 
@@ -200,11 +200,11 @@ func (f funnelSeen) of(side string) string {
 // choose returns the fastest setting whose recall is high enough, or else the one with the highest
 // recall.
 func (f funnelSeen) choose(settings []funnelSetting) funnelSetting {
-	least := f.recall(flatSide) - recallLost
+	wantRecall := f.recall(flatSide) - maxRecallLoss
 	return slices.MinFunc(settings, func(one, two funnelSetting) int {
 		a, b := f.recall(one.plan()), f.recall(two.plan())
 		switch {
-		case a >= least && b >= least:
+		case a >= wantRecall && b >= wantRecall:
 			return cmp.Compare(f.time(one.plan()), f.time(two.plan()))
 		default:
 			return cmp.Compare(b, a)
@@ -232,7 +232,7 @@ func (a *funnelAsked) conclude(f *findings) error {
 			f.note("half to choose on", "%s", choosing.of(name))
 		}
 		why := "the fastest within a point of the flat side's recall there"
-		if choosing.recall(chosen.plan()) < choosing.recall(flatSide)-recallLost {
+		if choosing.recall(chosen.plan()) < choosing.recall(flatSide)-maxRecallLoss {
 			why = "none is within a point of the flat side's recall there; it comes nearest"
 		}
 		f.note("chosen", "%s: %s", chosen, why)
@@ -262,7 +262,7 @@ func (a *funnelAsked) conclude(f *findings) error {
 		recall := ratio{What: fmt.Sprintf("answer recall at %d, of %d questions, hybrid funnel %s", answered, questions, s), Unit: "share",
 			Ours: []float64{compared.recall(s.plan())}, Other: []float64{flat}, Against: flatSide}
 		if s == chosen {
-			time.Target, recall.Target = 0.6, 1-recallLost/max(flat, recallLost)
+			time.Target, recall.Target = 0.6, 1-maxRecallLoss/max(flat, maxRecallLoss)
 		}
 		f.compare(time)
 		f.compare(recall)

@@ -71,7 +71,7 @@ func readFunnelCorpus(ctx context.Context, dir string, seed uint64, models *mode
 			continue
 		}
 		c.ids = append(c.ids, entry.ID)
-		c.docs = append(c.docs, written{title: entry.Title, pieces: []piece{{text: entry.Text, starts: []int{0}}}})
+		c.docs = append(c.docs, written{title: entry.Title, pieces: []sectionText{{text: entry.Text, starts: []int{0}}}})
 		c.words, c.all = append(c.words, words), append(c.all, words...)
 		c.starts = append(c.starts, len(c.starts))
 		input, _ := text.InContext(entry.Title, nil, entry.Text)
@@ -114,7 +114,7 @@ func (c *funnelCorpus) make() written {
 	pick := func(words []string) string { return words[random.IntN(len(words))] }
 	d := written{title: pick(c.all) + " " + pick(c.all), topic: number % topicCount}
 	for range madeSections {
-		var p piece
+		var p sectionText
 		var b strings.Builder
 		for range madePassages {
 			p.starts = append(p.starts, b.Len())
@@ -173,7 +173,7 @@ func (c *funnelCorpus) nearest(question []float32, k int) []int {
 	for w := range workers {
 		all.Go(func() {
 			var found []near
-			least := float32(math.Inf(-1))
+			lowest := float32(math.Inf(-1))
 			for p := c.passages() * w / workers; p < c.passages()*(w+1)/workers; p++ {
 				v := c.vector(p)
 				var one, two, three, four float32
@@ -183,10 +183,10 @@ func (c *funnelCorpus) nearest(question []float32, k int) []int {
 					three += v[i+2] * question[i+2]
 					four += v[i+3] * question[i+3]
 				}
-				if cosine := one + two + three + four; cosine > least {
+				if cosine := one + two + three + four; cosine > lowest {
 					if found = append(found, near{p, cosine}); len(found) == 8*k {
 						found = best(found)
-						least = found[k-1].cosine
+						lowest = found[k-1].cosine
 					}
 				}
 			}

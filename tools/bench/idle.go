@@ -59,7 +59,7 @@ func (c *idleCommand) findings(ctx context.Context) (_ *findings, err error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("not done after %s: raise --timeout", c.Timeout))
 	defer cancel()
-	program, err := beside(c.Program, "sluice")
+	program, err := siblingProgram(c.Program, "sluice")
 	if err != nil {
 		return nil, err
 	}
@@ -68,13 +68,13 @@ func (c *idleCommand) findings(ctx context.Context) (_ *findings, err error) {
 	sides := []idleSide{{name: "empty"}, {name: "with documents", documents: true}}
 	defer func() {
 		for _, s := range sides {
-			if s.bed != nil {
-				err = errors.Join(err, s.bed.close())
+			if s.installation != nil {
+				err = errors.Join(err, s.installation.close())
 			}
 		}
 	}()
 	for i := range sides {
-		if sides[i].bed, err = c.start(ctx, program, sides[i], f); err != nil {
+		if sides[i].installation, err = c.start(ctx, program, sides[i], f); err != nil {
 			return nil, fmt.Errorf("idle: %s: %w", sides[i].name, err)
 		}
 	}
@@ -86,20 +86,20 @@ func (c *idleCommand) findings(ctx context.Context) (_ *findings, err error) {
 
 // idleSide is one of the two servers.
 type idleSide struct {
-	name      string
-	documents bool
-	bed       *bed
-	spent     []idleSpending // by round
+	name         string
+	documents    bool
+	installation *installation
+	spent        []idleSpending // by round
 }
 
 // start creates a database, fills it if it is to have documents, starts a Sluice on it and waits
 // until no work is left.
-func (c *idleCommand) start(ctx context.Context, program string, s idleSide, f *findings) (_ *bed, err error) {
+func (c *idleCommand) start(ctx context.Context, program string, s idleSide, f *findings) (_ *installation, err error) {
 	dir, err := newDir()
 	if err != nil {
 		return nil, err
 	}
-	say("idle: %s: starting", s.name)
+	progressf("idle: %s: starting", s.name)
 	b, err := newWorkbenchIn(ctx, filepath.Join(dir, "data"))
 	if err != nil {
 		return nil, errors.Join(err, removeDir(dir))
@@ -116,34 +116,34 @@ func (c *idleCommand) start(ctx context.Context, program string, s idleSide, f *
 	if err := errors.Join(err, b.stop()); err != nil {
 		return nil, errors.Join(err, removeDir(dir))
 	}
-	bed, err := newBedIn(ctx, dir, program)
+	installation, err := newInstallationIn(ctx, dir, program)
 	if err != nil {
 		return nil, err
 	}
-	say("idle: %s: waiting until nothing is left to do", s.name)
-	if err := bed.untilDone(ctx); err != nil {
-		return nil, errors.Join(err, bed.close())
+	progressf("idle: %s: waiting until nothing is left to do", s.name)
+	if err := installation.untilDone(ctx); err != nil {
+		return nil, errors.Join(err, installation.close())
 	}
-	return bed, nil
+	return installation, nil
 }
 
 func (c *idleCommand) measure(ctx context.Context, sides []idleSide, f *findings) error {
 	watches := make([]*idleWatch, len(sides))
 	for i, s := range sides {
-		w, err := newIdleWatch(ctx, s.bed)
+		w, err := newIdleWatch(ctx, s.installation)
 		if err != nil {
 			return err
 		}
 		defer w.close()
 		watches[i] = w
 	}
-	say("idle: resting for %s", c.Rest)
+	progressf("idle: resting for %s", c.Rest)
 	if err := rest(ctx, c.Rest); err != nil {
 		return err
 	}
 	others := 0.0
 	for round := range c.Rounds {
-		say("idle: measuring, round %d", round+1)
+		progressf("idle: measuring, round %d", round+1)
 		spent, busy, err := c.window(ctx, watches)
 		if err != nil {
 			return fmt.Errorf("round %d: %w", round+1, err)
@@ -151,7 +151,7 @@ func (c *idleCommand) measure(ctx context.Context, sides []idleSide, f *findings
 		for i, s := range spent {
 			sides[i].spent = append(sides[i].spent, s)
 			busy -= s.seconds()
-			say("idle: %s: %.2f CPU s %v, %.0f statements, %.0f transactions, %.0f bytes of the log, all a minute",
+			progressf("idle: %s: %.2f CPU s %v, %.0f statements, %.0f transactions, %.0f bytes of the log, all a minute",
 				sides[i].name, s.seconds(), s.cpu, s.statements, s.transactions, s.log)
 		}
 		others += busy / float64(c.Rounds)
@@ -167,12 +167,12 @@ func (c *idleCommand) measure(ctx context.Context, sides []idleSide, f *findings
 // window watches all servers for one round, and returns what each spent per minute, and what the
 // whole machine spent.
 func (c *idleCommand) window(ctx context.Context, watches []*idleWatch) (spent []idleSpending, busy float64, err error) {
-	before, after := make([]idleTelling, len(watches)), make([]idleTelling, len(watches))
-	tell := func(out []idleTelling) (float64, error) {
+	before, after := make([]idleReading, len(watches)), make([]idleReading, len(watches))
+	readAll := func(out []idleReading) (float64, error) {
 		var group errgroup.Group
 		for i, w := range watches {
 			group.Go(func() (err error) {
-				out[i], err = w.tell(ctx)
+				out[i], err = w.readCounters(ctx)
 				return err
 			})
 		}
@@ -181,14 +181,14 @@ func (c *idleCommand) window(ctx context.Context, watches []*idleWatch) (spent [
 		}
 		return systemBusy()
 	}
-	busyBefore, err := tell(before)
+	busyBefore, err := readAll(before)
 	if err != nil {
 		return nil, 0, err
 	}
 	if err := rest(ctx, c.Window); err != nil {
 		return nil, 0, err
 	}
-	busyAfter, err := tell(after)
+	busyAfter, err := readAll(after)
 	if err != nil {
 		return nil, 0, err
 	}

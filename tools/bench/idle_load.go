@@ -22,19 +22,19 @@ const shortWords = 20
 
 func (m short) document(i int) written {
 	random := rand.New(rand.NewPCG(m.seed, uint64(i)))
-	s := m.language.speaker(random)
+	s := m.language.docGenerator(random)
 	out := written{title: s.title(), topic: int(s.topic)}
 	var b strings.Builder
 	s.passage(&b, s.length(shortWords, passageSpread))
-	out.pieces = []piece{{text: b.String(), starts: []int{0}}}
+	out.pieces = []sectionText{{text: b.String(), starts: []int{0}}}
 	return out
 }
 
 // shares divides a number into parts that differ by 1 at most.
-func shares(things, parts int) []int {
+func shares(total, parts int) []int {
 	out := make([]int, parts)
 	for i := range out {
-		out[i] = things*(i+1)/parts - things*i/parts
+		out[i] = total*(i+1)/parts - total*i/parts
 	}
 	return out
 }
@@ -42,7 +42,7 @@ func shares(things, parts int) []int {
 // load writes the documents as ingestion does, and does the work of curation, the relay and the
 // counters of tenants' storage.
 func (c *idleCommand) load(ctx context.Context, b *workbench) error {
-	say("idle: loading %d documents", c.Documents)
+	progressf("idle: loading %d documents", c.Documents)
 	// A crash would spoil the measurement anyway.
 	if err := b.execute(ctx, `ALTER SYSTEM SET synchronous_commit = off`, `SELECT pg_reload_conf()`); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (c *idleCommand) load(ctx context.Context, b *workbench) error {
 				return fmt.Errorf("curate collection %d: %w", i+1, err)
 			}
 			if (i+1)%50 == 0 {
-				say("idle: %d collections are loaded", i+1)
+				progressf("idle: %d collections are loaded", i+1)
 			}
 			return nil
 		})

@@ -9,11 +9,11 @@ import (
 
 func TestDocumentsOfAnIdleServerAreDividedEvenly(t *testing.T) {
 	for _, c := range []struct {
-		things, parts int
-		want          []int
+		total, parts int
+		want         []int
 	}{{10, 3, []int{3, 3, 4}}, {4, 4, []int{1, 1, 1, 1}}, {7, 1, []int{7}}} {
-		if got := shares(c.things, c.parts); !slices.Equal(got, c.want) {
-			t.Errorf("%d in %d parts: %v, not %v", c.things, c.parts, got, c.want)
+		if got := shares(c.total, c.parts); !slices.Equal(got, c.want) {
+			t.Errorf("%d in %d parts: %v, not %v", c.total, c.parts, got, c.want)
 		}
 	}
 }
@@ -40,9 +40,9 @@ func TestShortDocumentsHaveOnePassageAndDiffer(t *testing.T) {
 	}
 }
 
-// told returns a sample at a time, with what the server has used by then.
-func told(at time.Time, cpu, transactions, log float64, calls map[int64]float64) idleTelling {
-	out := idleTelling{at: at, transactions: transactions, log: log, statements: map[int64]statement{},
+// newReading returns a sample at a time, with what the server has used by then.
+func newReading(at time.Time, cpu, transactions, log float64, calls map[int64]float64) idleReading {
+	out := idleReading{at: at, transactions: transactions, log: log, statements: map[int64]statement{},
 		usage: usage{seconds: map[part]float64{partSluice: cpu, partSQL: 2 * cpu}, servers: map[part][]int{partSluice: {1}}}}
 	for id, n := range calls {
 		out.statements[id] = statement{text: "SELECT\n  1", calls: n, millis: 2 * n, log: 10 * n}
@@ -52,9 +52,9 @@ func told(at time.Time, cpu, transactions, log float64, calls map[int64]float64)
 
 func TestSpendingIsPerMinute(t *testing.T) {
 	begin := time.Now()
-	before := told(begin, 1, 100, 1000, map[int64]float64{1: 10, 2: 5})
+	before := newReading(begin, 1, 100, 1000, map[int64]float64{1: 10, 2: 5})
 	// The second sample is two minutes later. Statement 2 was not called, and 3 is new.
-	got, err := told(begin.Add(2*time.Minute), 4, 160, 5000, map[int64]float64{1: 30, 2: 5, 3: 8}).since(before)
+	got, err := newReading(begin.Add(2*time.Minute), 4, 160, 5000, map[int64]float64{1: 30, 2: 5, 3: 8}).since(before)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,8 +71,8 @@ func TestSpendingIsPerMinute(t *testing.T) {
 
 func TestSpendingOfAServerThatEndedIsAnError(t *testing.T) {
 	begin := time.Now()
-	before := told(begin, 1, 0, 0, nil)
-	after := told(begin.Add(time.Minute), 2, 0, 0, nil)
+	before := newReading(begin, 1, 0, 0, nil)
+	after := newReading(begin.Add(time.Minute), 2, 0, 0, nil)
 	after.usage.servers = map[part][]int{partSluice: {7}}
 	if _, err := after.since(before); err == nil {
 		t.Error("a server that started anew is measured")

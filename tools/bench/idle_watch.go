@@ -32,7 +32,7 @@ SELECT (SELECT count(*) FROM versions WHERE state IN ('received', 'queued', 'pro
 
 // untilDone waits until a server has no work left, and then makes PostgreSQL do its background work
 // at once.
-func (b *bed) untilDone(ctx context.Context) error {
+func (b *installation) untilDone(ctx context.Context) error {
 	at, err := b.databaseURL(local.Program)
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ func (b *bed) untilDone(ctx context.Context) error {
 		return err
 	}
 	defer db.Close(context.WithoutCancel(ctx)) //nolint:errcheck // a connection that only read
-	for looks := 0; looks < doneLooks; looks++ {
+	for polls := 0; polls < doneLooks; polls++ {
 		var unfinished int
 		if err := db.QueryRow(ctx, unfinishedSQL).Scan(&unfinished); err != nil {
 			return fmt.Errorf("look at what is left to do: %w", err)
@@ -58,7 +58,7 @@ func (b *bed) untilDone(ctx context.Context) error {
 			return err
 		}
 		if unfinished+len(uncurated) > 0 {
-			looks = -1
+			polls = -1
 		}
 		if err := rest(ctx, doneEvery); err != nil {
 			return err
@@ -74,14 +74,14 @@ func (b *bed) untilDone(ctx context.Context) error {
 
 // idleWatch counts what a server costs.
 type idleWatch struct {
-	bed   *bed
-	db    *pgx.Conn
-	tells int // number of readings, each of which is one or two transactions
+	installation *installation
+	db           *pgx.Conn
+	readings     int // number of readings, each of which is one or two transactions
 }
 
-func newIdleWatch(ctx context.Context, b *bed) (*idleWatch, error) {
+func newIdleWatch(ctx context.Context, b *installation) (*idleWatch, error) {
 	db, err := b.database(ctx)
-	return &idleWatch{bed: b, db: db}, err
+	return &idleWatch{installation: b, db: db}, err
 }
 
 func (w *idleWatch) close() {
@@ -97,29 +97,29 @@ type statement struct {
 	log           float64 // bytes of the write-ahead log
 }
 
-// idleTelling has all counters at one moment.
-type idleTelling struct {
+// idleReading has all counters at one moment.
+type idleReading struct {
 	at                time.Time
 	usage             usage
 	transactions, log float64
 	statements        map[int64]statement // by query id
 }
 
-// tellingSQL reads PostgreSQL's statistics, without the superuser's statements, which are those of
+// readingSQL reads PostgreSQL's statistics, without the superuser's statements, which are those of
 // the measurement.
 const (
-	tellingSQL = `
+	readingSQL = `
 SELECT xact_commit + xact_rollback, (pg_current_wal_insert_lsn() - '0/0')::float8 FROM pg_stat_database WHERE datname = current_database()`
 	statementsSQL = `
 SELECT queryid, min(query), sum(calls)::float8, sum(total_exec_time)::float8, sum(wal_bytes)::float8
 FROM pg_stat_statements WHERE userid <> (SELECT oid FROM pg_roles WHERE rolname = current_user)
   AND dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) GROUP BY queryid`
-	tellingTransactions = 2
+	readingTransactions = 2
 )
 
-func (w *idleWatch) tell(ctx context.Context) (out idleTelling, err error) {
+func (w *idleWatch) readCounters(ctx context.Context) (out idleReading, err error) {
 	out.statements = map[int64]statement{}
-	if err := w.db.QueryRow(ctx, tellingSQL).Scan(&out.transactions, &out.log); err != nil {
+	if err := w.db.QueryRow(ctx, readingSQL).Scan(&out.transactions, &out.log); err != nil {
 		return out, fmt.Errorf("count transactions of %s: %w", local.Database, err)
 	}
 	rows, err := w.db.Query(ctx, statementsSQL)
@@ -136,12 +136,12 @@ func (w *idleWatch) tell(ctx context.Context) (out idleTelling, err error) {
 	}); err != nil {
 		return out, fmt.Errorf("count statements: %w", err)
 	}
-	if out.usage, err = account(w.bed.sluice.cmd.Process.Pid, w.bed.nats.cmd.Process.Pid); err != nil {
+	if out.usage, err = account(w.installation.sluice.cmd.Process.Pid, w.installation.nats.cmd.Process.Pid); err != nil {
 		return out, err
 	}
 	out.at = time.Now()
-	out.transactions -= float64(w.tells * tellingTransactions)
-	w.tells++
+	out.transactions -= float64(w.readings * readingTransactions)
+	w.readings++
 	return out, nil
 }
 
@@ -162,7 +162,7 @@ func (s idleSpending) seconds() float64 {
 }
 
 // since returns the cost per minute since an earlier moment.
-func (t idleTelling) since(before idleTelling) (out idleSpending, err error) {
+func (t idleReading) since(before idleReading) (out idleSpending, err error) {
 	minutes := t.at.Sub(before.at).Minutes()
 	if out.cpu, err = t.usage.since(before.usage); err != nil {
 		return out, err
@@ -186,7 +186,7 @@ func (t idleTelling) since(before idleTelling) (out idleSpending, err error) {
 }
 
 // costliest returns the statements that took most of PostgreSQL's time, with their cost per minute.
-func costliest(spent []idleSpending, most int) []statement {
+func costliest(spent []idleSpending, limit int) []statement {
 	sums := map[int64]statement{}
 	for _, s := range spent {
 		for id, st := range s.each {
@@ -199,15 +199,15 @@ func costliest(spent []idleSpending, most int) []statement {
 		out = append(out, st)
 	}
 	slices.SortFunc(out, func(a, b statement) int { return cmp.Or(cmp.Compare(b.millis, a.millis), cmp.Compare(a.text, b.text)) })
-	return out[:min(most, len(out))]
+	return out[:min(limit, len(out))]
 }
 
 // shortened returns a statement on one line, cut to a maximum length.
 func shortened(text string) string {
-	const most = 160
+	const limit = 160
 	line := []rune(strings.Join(strings.Fields(text), " "))
-	if len(line) > most {
-		return string(line[:most]) + "…"
+	if len(line) > limit {
+		return string(line[:limit]) + "…"
 	}
 	return string(line)
 }

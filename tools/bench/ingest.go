@@ -35,9 +35,9 @@ const (
 
 const (
 	warmDocuments = 24
-	// look is the interval at which it is checked whether the last document is ready: the precision
-	// of the wall time.
-	look = 100 * time.Millisecond
+	// pollInterval is the interval at which it is checked whether the last document is ready: the
+	// precision of the wall time.
+	pollInterval = 100 * time.Millisecond
 )
 
 func (c *ingestCommand) Run(ctx context.Context) (err error) {
@@ -54,7 +54,7 @@ func (c *ingestCommand) Run(ctx context.Context) (err error) {
 		return fmt.Errorf("find sluice: %w", err)
 	}
 	fmt.Fprintln(os.Stderr, "starting")
-	b, err := newBed(ctx, c.Program)
+	b, err := newInstallation(ctx, c.Program)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (c *ingestCommand) Run(ctx context.Context) (err error) {
 }
 
 // measure warms up and ingests.
-func (c *ingestCommand) measure(ctx context.Context, b *bed) (*ingestResult, error) {
+func (c *ingestCommand) measure(ctx context.Context, b *installation) (*ingestResult, error) {
 	folder, name := c.Docs, c.Docs
 	var err error
 	if folder == "" {
@@ -116,8 +116,8 @@ func (c *ingestCommand) measure(ctx context.Context, b *bed) (*ingestResult, err
 
 // ingest ingests a folder and measures from the start of `sluice ingest` until the last document is
 // ready.
-func (b *bed) ingest(ctx context.Context, client *apiclient.Client, folder, collection string) (*ingestResult, error) {
-	before, err := b.reading(ctx)
+func (b *installation) ingest(ctx context.Context, client *apiclient.Client, folder, collection string) (*ingestResult, error) {
+	before, err := b.readCost(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (b *bed) ingest(ctx context.Context, client *apiclient.Client, folder, coll
 		return nil, err
 	}
 	wall := time.Since(begin).Seconds()
-	after, err := b.reading(ctx)
+	after, err := b.readCost(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ type reading struct {
 	progress progress
 }
 
-func (b *bed) reading(ctx context.Context) (reading, error) {
+func (b *installation) readCost(ctx context.Context) (reading, error) {
 	used, err := account(b.sluice.cmd.Process.Pid, b.nats.cmd.Process.Pid)
 	if err != nil {
 		return reading{}, err
@@ -183,7 +183,7 @@ func (b *bed) reading(ctx context.Context) (reading, error) {
 
 // finished waits until all documents of a collection have been processed.
 func finished(ctx context.Context, client *apiclient.Client, collection string) (schema.Collection, error) {
-	tick := time.NewTicker(look)
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
 		c, err := client.Collection(ctx, collection)
@@ -202,8 +202,8 @@ func finished(ctx context.Context, client *apiclient.Client, collection string) 
 }
 
 // idle waits until no batch runs, and returns the progress up to then.
-func (b *bed) idle(ctx context.Context) (progress, error) {
-	tick := time.NewTicker(look)
+func (b *installation) idle(ctx context.Context) (progress, error) {
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
 		samples, err := scrape(ctx, b.metrics)

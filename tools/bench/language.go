@@ -72,8 +72,8 @@ func newLanguage() *language {
 // Inflections of content words.
 var inflections = []string{"", "", "", "", "", "s", "s", "ed", "ing"}
 
-// speaker generates one document.
-type speaker struct {
+// docGenerator generates one document.
+type docGenerator struct {
 	*language
 	random *rand.Rand
 	all    *rand.Zipf
@@ -81,8 +81,8 @@ type speaker struct {
 	topic  uint64
 }
 
-func (l *language) speaker(random *rand.Rand) *speaker {
-	return &speaker{
+func (l *language) docGenerator(random *rand.Rand) *docGenerator {
+	return &docGenerator{
 		language: l, random: random, topic: random.Uint64N(topicCount),
 		all: rand.NewZipf(random, zipfS, zipfV, vocabulary-1),
 		own: rand.NewZipf(random, zipfS, zipfV, topicWords-1),
@@ -90,7 +90,7 @@ func (l *language) speaker(random *rand.Rand) *speaker {
 }
 
 // rank draws the rank of a word.
-func (s *speaker) rank() int {
+func (s *docGenerator) rank() int {
 	if s.random.Float64() >= topicShare {
 		return int(s.all.Uint64())
 	}
@@ -103,7 +103,7 @@ func (s *speaker) rank() int {
 }
 
 // content returns a content word, inflected.
-func (s *speaker) content() string {
+func (s *docGenerator) content() string {
 	for {
 		if r := s.rank(); r >= s.common {
 			return s.words[r] + inflections[s.random.IntN(len(inflections))]
@@ -112,7 +112,7 @@ func (s *speaker) content() string {
 }
 
 // passage appends sentences of about n words.
-func (s *speaker) passage(b *strings.Builder, n int) {
+func (s *docGenerator) passage(b *strings.Builder, n int) {
 	for left := n; left > 0; {
 		words := min(left, sentence/2+s.random.IntN(sentence))
 		left -= words
@@ -135,12 +135,12 @@ func (s *speaker) passage(b *strings.Builder, n int) {
 }
 
 // length draws a log-normal length with a median.
-func (s *speaker) length(median, spread float64) int {
+func (s *docGenerator) length(median, spread float64) int {
 	return max(1, int(median*math.Exp(spread*s.random.NormFloat64())))
 }
 
 // title generates a short title.
-func (s *speaker) title() string {
+func (s *docGenerator) title() string {
 	words := make([]string, 3+s.random.IntN(4))
 	for i := range words {
 		words[i] = s.content()

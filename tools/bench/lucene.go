@@ -54,7 +54,7 @@ func (c *luceneCommand) findings(ctx context.Context) (_ *findings, err error) {
 		return nil, fmt.Errorf("make a folder for Lucene's index: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	say("lucene: starting")
+	progressf("lucene: starting")
 	other, err := startLucene(ctx, c.Lucene, filepath.Join(folder, "index"))
 	if err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func (c *luceneCommand) measure(ctx context.Context, other *lucene, t texts, f *
 		return err
 	}
 	docs := first(t, c.Passages)
-	say("lucene: analysing")
+	progressf("lucene: analysing")
 	texts := make([]segment.VersionText, len(docs))
 	passages := 0
 	for i, d := range docs {
@@ -108,13 +108,13 @@ func (c *luceneCommand) measure(ctx context.Context, other *lucene, t texts, f *
 		r, err := other.ask("index", lines)
 		return float64(len(lines)), r.took(), err
 	}}
-	say("lucene: indexing")
+	progressf("lucene: indexing")
 	rates, err := rounds(ctx, c.Rounds, ours, theirs)
 	if err != nil {
 		return err
 	}
 	f.compare(ratio{What: "indexing passages", Unit: "passages/s", Ours: rates[0], Other: rates[1], Against: "Lucene"})
-	say("lucene: merging")
+	progressf("lucene: merging")
 	whole, err := mergedOf(parts)
 	if err != nil {
 		return err
@@ -134,12 +134,12 @@ func (c *luceneCommand) measure(ctx context.Context, other *lucene, t texts, f *
 }
 
 // search asks both indexes the same questions.
-func (c *luceneCommand) search(ctx context.Context, other *lucene, whole segment.Built, texts []segment.VersionText, asked []string, analyzer *lexical.Analyzer, f *findings) error {
-	shelf := &shelf{whole}
-	index := search.NewIndex(shelf, 1<<40)
-	queries := make([]lexical.TermQuery, len(asked))
-	lines := make([]string, len(asked))
-	for i, q := range asked {
+func (c *luceneCommand) search(ctx context.Context, other *lucene, whole segment.Built, texts []segment.VersionText, questions []string, analyzer *lexical.Analyzer, f *findings) error {
+	storage := &segmentStorage{whole}
+	index := search.NewIndex(storage, 1<<40)
+	queries := make([]lexical.TermQuery, len(questions))
+	lines := make([]string, len(questions))
+	for i, q := range questions {
 		terms := slices.Compact(slices.Sorted(slices.Values(analyzer.Terms(q)))) // Lucene counts a repeated term once
 		queries[i] = lexical.TermQuery{Unit: schema.UnitPassage, Terms: terms, K: c.K, Settings: lexical.Defaults}
 		lines[i] = strings.Join(terms, " ")
@@ -172,7 +172,7 @@ func (c *luceneCommand) search(ctx context.Context, other *lucene, whole segment
 		r, err := other.ask(fmt.Sprintf("search %d", c.K), lines)
 		return float64(len(lines)), r.took(), err
 	}}
-	say("lucene: warming up")
+	progressf("lucene: warming up")
 	for range 20 { // let Java's JIT compile the code
 		for _, s := range []side{ours, theirs} {
 			if _, _, err := s.measure(ctx, 0); err != nil {
@@ -271,11 +271,11 @@ func linesOf(texts []segment.VersionText) []string {
 	return out
 }
 
-// shelf stores one segment. It implements search.Storage.
-type shelf struct{ segment.Built }
+// segmentStorage stores one segment. It implements search.Storage.
+type segmentStorage struct{ segment.Built }
 
 // LoadLexical implements search.Storage.
-func (s *shelf) LoadLexical(_ context.Context, l search.Load) (search.Loaded, error) {
+func (s *segmentStorage) LoadLexical(_ context.Context, l search.Load) (search.Loaded, error) {
 	out := search.Loaded{Generation: 1, Revision: 1, Language: "en", Mark: search.ListMark{Generation: 1, Count: 1}, Dead: search.DeadFingerprint{Generation: 1},
 		Epoch: search.EpochMark{Generation: 1}, Headers: map[uuid.UUID][]byte{}, Pages: map[search.PageKey][]byte{}}
 	if l.Live != out.Mark {
@@ -291,24 +291,24 @@ func (s *shelf) LoadLexical(_ context.Context, l search.Load) (search.Loaded, er
 }
 
 // LexicalRevision implements search.Storage. The revision never changes.
-func (s *shelf) LexicalRevision(context.Context, uuid.UUID, uuid.UUID) (wait func() (int64, error)) {
+func (s *segmentStorage) LexicalRevision(context.Context, uuid.UUID, uuid.UUID) (wait func() (int64, error)) {
 	return func() (int64, error) { return 1, nil }
 }
 
 // MatchLexical implements search.Storage. There is no metadata.
-func (s *shelf) MatchLexical(_ context.Context, _, _ uuid.UUID, asked []search.Match) ([][]uuid.UUID, error) {
-	return make([][]uuid.UUID, len(asked)), nil
+func (s *segmentStorage) MatchLexical(_ context.Context, _, _ uuid.UUID, queries []search.Match) ([][]uuid.UUID, error) {
+	return make([][]uuid.UUID, len(queries)), nil
 }
 
 // lucene is the program tools/bench-lucene.
 type lucene struct {
-	*rival
+	*externalIndex
 	out *bufio.Writer
 }
 
 // startLucene runs the program on a new folder. When ctx ends, it is killed.
 func startLucene(ctx context.Context, program, folder string) (*lucene, error) {
-	r, err := startRival(ctx, "bench-lucene", program, "make bench PART=lucene", folder)
+	r, err := startExternalIndex(ctx, "bench-lucene", program, "make bench PART=lucene", folder)
 	if err != nil {
 		return nil, err
 	}
@@ -331,7 +331,7 @@ func (l *lucene) ask(what string, lines []string) (bleveReply, error) {
 	}
 	out, err := l.reply(err)
 	if err != nil {
-		return out, fmt.Errorf("lucene: %s: %w %s", what, err, l.words.String())
+		return out, fmt.Errorf("lucene: %s: %w %s", what, err, l.stderr.String())
 	}
 	return out, nil
 }

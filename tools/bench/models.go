@@ -29,8 +29,8 @@ type modelsCommand struct {
 }
 
 const (
-	// sagePace is the throughput of SAGE's segmentation in tokens per second (its table VIII).
-	sagePace = 725
+	// sageRate is the throughput of SAGE's segmentation in tokens per second (its table VIII).
+	sageRate = 725
 	// reranked is the number of passages of an interactive scoring request. callers is the number
 	// of concurrent callers where there are many.
 	reranked = 50
@@ -52,9 +52,9 @@ func (c *modelsCommand) findings(ctx context.Context) (_ *findings, err error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("not done after %s: raise --timeout", c.Timeout))
 	defer cancel()
-	say("models: starting")
+	progressf("models: starting")
 	begin := time.Now()
-	b, err := newModelBed(ctx, c.Program, c.Pack)
+	b, err := newModelInstallation(ctx, c.Program, c.Pack)
 	if err != nil {
 		return nil, err
 	}
@@ -66,10 +66,10 @@ func (c *modelsCommand) findings(ctx context.Context) (_ *findings, err error) {
 }
 
 // measure measures all rows, even if some fail.
-func (c *modelsCommand) measure(ctx context.Context, b *modelBed, f *findings) {
+func (c *modelsCommand) measure(ctx context.Context, b *modelInstallation, f *findings) {
 	f.note("model pack", "%s %s on %s", b.info.Pack, b.info.Version, b.info.Provider)
 	t := newModelTexts(c.Seed)
-	say("models: measuring")
+	progressf("models: measuring")
 	row := func(what string, measure func() error) {
 		f.row(what, func() error {
 			err := context.Cause(ctx)
@@ -94,15 +94,15 @@ func (c *modelsCommand) measure(ctx context.Context, b *modelBed, f *findings) {
 	} else {
 		f.note("score", "not measured: the pack has no graph pair")
 	}
-	wanted("onnxruntime-node", func() error { return c.beside(ctx, b, t, f, row) })
+	wanted("onnxruntime-node", func() error { return c.compareNode(ctx, b, t, f, row) })
 }
 
 // segmentation measures tokens per second from sentences to scores, by the clock and by the
 // server's processor time.
-func (c *modelsCommand) segmentation(ctx context.Context, b *modelBed, t *modelTexts, f *findings) error {
+func (c *modelsCommand) segmentation(ctx context.Context, b *modelInstallation, t *modelTexts, f *findings) error {
 	var pace, busy, sage, share []float64
 	for range c.Rounds {
-		before, err := b.look(ctx)
+		before, err := b.snapshot(ctx)
 		if err != nil {
 			return err
 		}
@@ -114,12 +114,12 @@ func (c *modelsCommand) segmentation(ctx context.Context, b *modelBed, t *modelT
 			return err
 		}
 		took := time.Since(begin).Seconds()
-		now, err := b.look(ctx)
+		now, err := b.snapshot(ctx)
 		if err != nil {
 			return err
 		}
 		tokens := now.text["encoder"] - before.text["encoder"]
-		pace, busy, sage = append(pace, tokens/took), append(busy, tokens/(now.cpu-before.cpu)), append(sage, sagePace)
+		pace, busy, sage = append(pace, tokens/took), append(busy, tokens/(now.cpu-before.cpu)), append(sage, sageRate)
 		share = append(share, now.tokenisingSince(before))
 	}
 	f.compare(ratio{What: "segmentation", Unit: "tokens/s", Ours: pace, Other: sage, Against: "SAGE's", Target: 5})
@@ -129,10 +129,10 @@ func (c *modelsCommand) segmentation(ctx context.Context, b *modelBed, t *modelT
 }
 
 // padding measures the share of padding among the tokens that are run, with texts of all lengths.
-func (c *modelsCommand) padding(ctx context.Context, b *modelBed, t *modelTexts, f *findings) error {
+func (c *modelsCommand) padding(ctx context.Context, b *modelInstallation, t *modelTexts, f *findings) error {
 	var shares, tokenising []float64
 	for range c.Rounds {
-		before, err := b.look(ctx)
+		before, err := b.snapshot(ctx)
 		if err != nil {
 			return err
 		}
@@ -152,7 +152,7 @@ func (c *modelsCommand) padding(ctx context.Context, b *modelBed, t *modelTexts,
 		}); err != nil {
 			return err
 		}
-		now, err := b.look(ctx)
+		now, err := b.snapshot(ctx)
 		if err != nil {
 			return err
 		}
@@ -170,8 +170,8 @@ func (c *modelsCommand) padding(ctx context.Context, b *modelBed, t *modelTexts,
 
 // lanes measures how long an interactive scoring request takes: alone, and while bulk requests of
 // every kind keep the server busy.
-func (c *modelsCommand) lanes(ctx context.Context, b *modelBed, t *modelTexts, f *findings) error {
-	asking := func(ctx context.Context) (float64, error) {
+func (c *modelsCommand) lanes(ctx context.Context, b *modelInstallation, t *modelTexts, f *findings) error {
+	askAll := func(ctx context.Context) (float64, error) {
 		var times []time.Duration
 		err := together(ctx, 1, c.Window, func(ctx context.Context, i int) error {
 			begin := time.Now()
@@ -186,7 +186,7 @@ func (c *modelsCommand) lanes(ctx context.Context, b *modelBed, t *modelTexts, f
 	}
 	var alone, beside []float64
 	for range c.Rounds {
-		p95, err := asking(ctx)
+		p95, err := askAll(ctx)
 		if err != nil {
 			return err
 		}
@@ -208,7 +208,7 @@ func (c *modelsCommand) lanes(ctx context.Context, b *modelBed, t *modelTexts, f
 				return err
 			})
 		}()
-		p95, err = asking(ctx)
+		p95, err = askAll(ctx)
 		stop()
 		if err = errors.Join(err, <-bulk); err != nil {
 			return err

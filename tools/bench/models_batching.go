@@ -17,20 +17,20 @@ import (
 // oneText is a kind of request with one text, the i-th.
 type oneText struct {
 	what, graph string
-	do          func(ctx context.Context, b *modelBed, i int) error
+	do          func(ctx context.Context, b *modelInstallation, i int) error
 	// target is by how much batching must increase the texts per second; 0: no target.
 	target float64
 }
 
 // oneTexts returns the kinds of requests that are measured.
-func (c *modelsCommand) oneTexts(b *modelBed, t *modelTexts) []oneText {
-	score := func(texts []string) func(context.Context, *modelBed, int) error {
-		return func(ctx context.Context, b *modelBed, i int) error {
+func (c *modelsCommand) oneTexts(b *modelInstallation, t *modelTexts) []oneText {
+	score := func(texts []string) func(context.Context, *modelInstallation, int) error {
+		return func(ctx context.Context, b *modelInstallation, i int) error {
 			_, _, err := b.client.Score(ctx, wire.LaneBulk, t.questions[i%7], texts[i%len(texts):][:1], false)
 			return err
 		}
 	}
-	all := []oneText{{"encode a passage", "encoder", func(ctx context.Context, b *modelBed, i int) error {
+	all := []oneText{{"encode a passage", "encoder", func(ctx context.Context, b *modelInstallation, i int) error {
 		_, _, err := b.client.Encode(ctx, wire.LaneBulk, t.passages[i%len(t.passages):][:1])
 		return err
 	}, 3}}
@@ -41,8 +41,8 @@ func (c *modelsCommand) oneTexts(b *modelBed, t *modelTexts) []oneText {
 }
 
 // batching compares a server with batching and one without under the same load.
-func (c *modelsCommand) batching(ctx context.Context, b *modelBed, t *modelTexts, f *findings, row func(string, func() error)) (err error) {
-	alone, err := newModelBed(ctx, c.Program, c.Pack, "--batch=1")
+func (c *modelsCommand) batching(ctx context.Context, b *modelInstallation, t *modelTexts, f *findings, row func(string, func() error)) (err error) {
+	alone, err := newModelInstallation(ctx, c.Program, c.Pack, "--batch=1")
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (c *modelsCommand) batching(ctx context.Context, b *modelBed, t *modelTexts
 	return nil
 }
 
-func (c *modelsCommand) batchingOne(ctx context.Context, batched, alone *modelBed, one oneText, f *findings) error {
+func (c *modelsCommand) batchingOne(ctx context.Context, batched, alone *modelInstallation, one oneText, f *findings) error {
 	const (
 		many = iota
 		each
@@ -62,9 +62,9 @@ func (c *modelsCommand) batchingOne(ctx context.Context, batched, alone *modelBe
 	// By side and round: milliseconds of processor time and of graph runs per text, and texts per
 	// run.
 	var processor, running, shared [3][]float64
-	counted := func(of int, b *modelBed, callers int) func(context.Context, int) (float64, time.Duration, error) {
+	counted := func(of int, b *modelInstallation, callers int) func(context.Context, int) (float64, time.Duration, error) {
 		return func(ctx context.Context, _ int) (float64, time.Duration, error) {
-			before, err := b.look(ctx)
+			before, err := b.snapshot(ctx)
 			if err != nil {
 				return 0, 0, err
 			}
@@ -75,12 +75,12 @@ func (c *modelsCommand) batchingOne(ctx context.Context, batched, alone *modelBe
 				return one.do(ctx, b, i)
 			})
 			took := time.Since(begin)
-			now, lookErr := b.look(ctx)
+			now, snapshotErr := b.snapshot(ctx)
 			texts := float64(done.Load())
 			processor[of] = append(processor[of], (now.cpu-before.cpu)/texts*1000)
 			running[of] = append(running[of], (now.running[one.graph]-before.running[one.graph])/texts*1000)
 			shared[of] = append(shared[of], texts/max(1, now.runs[one.graph]-before.runs[one.graph]))
-			return texts, took, errors.Join(err, lookErr)
+			return texts, took, errors.Join(err, snapshotErr)
 		}
 	}
 	rates, err := rounds(ctx, c.Rounds, side{"batches", counted(many, batched, callers)},

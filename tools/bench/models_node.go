@@ -36,7 +36,7 @@ const nodePackage = "onnxruntime-node@1.30.0"
 // CPU. Batches of pairs have fewer rows: see batch.PairTokens.
 var shapes = [][2]int{{batch.TextTokens / 32, 32}, {batch.TextTokens / 128, 128}, {batch.TextTokens / 512, 512}}
 
-func (c *modelsCommand) beside(ctx context.Context, b *modelBed, t *modelTexts, f *findings, row func(string, func() error)) error {
+func (c *modelsCommand) compareNode(ctx context.Context, b *modelInstallation, t *modelTexts, f *findings, row func(string, func() error)) error {
 	pack := c.Pack
 	if pack == "" {
 		var err error
@@ -60,7 +60,7 @@ func (c *modelsCommand) beside(ctx context.Context, b *modelBed, t *modelTexts, 
 	return nil
 }
 
-func (c *modelsCommand) besideGraph(ctx context.Context, b *modelBed, t *modelTexts, f *findings, words *tokenizer.Tokenizer, graph, file string) (err error) {
+func (c *modelsCommand) besideGraph(ctx context.Context, b *modelInstallation, t *modelTexts, f *findings, words *tokenizer.Tokenizer, graph, file string) (err error) {
 	n, err := startNode(ctx, b.dir, c.Node, file)
 	if err != nil {
 		return err
@@ -100,7 +100,7 @@ func (c *modelsCommand) besideGraph(ctx context.Context, b *modelBed, t *modelTe
 	}
 	var ours, theirs, looped []float64 // tokens/s by round
 	for round := range c.Rounds {
-		before, err := b.look(ctx)
+		before, err := b.snapshot(ctx)
 		if err != nil {
 			return err
 		}
@@ -125,7 +125,7 @@ func (c *modelsCommand) besideGraph(ctx context.Context, b *modelBed, t *modelTe
 				}
 			}
 		}
-		now, err := b.look(ctx)
+		now, err := b.snapshot(ctx)
 		if err != nil {
 			return err
 		}
@@ -191,10 +191,10 @@ type nodeRequest struct {
 // startNode loads a graph. It installs missing packages with npm.
 func startNode(ctx context.Context, dir, modules, graph string) (*node, error) {
 	if _, err := os.Stat(filepath.Join(modules, "node_modules", "onnxruntime-node")); err != nil {
-		say("models: npm installs %s in %s", nodePackage, modules)
+		progressf("models: npm installs %s in %s", nodePackage, modules)
 		install := exec.CommandContext(ctx, "npm", "install", "--ignore-scripts", "--prefix", modules, nodePackage)
-		if said, err := install.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("install %s, which is measured beside Sluice: %w\n%s", nodePackage, err, said)
+		if output, err := install.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("install %s, which is measured beside Sluice: %w\n%s", nodePackage, err, output)
 		}
 	}
 	script := filepath.Join(dir, "models_node.mjs")

@@ -61,8 +61,8 @@ func TestCallersStopAtTheEndAndAtAnError(t *testing.T) {
 }
 
 func TestShareOfTokenising(t *testing.T) {
-	before := modelLook{tokenising: 1, running: map[string]float64{"encoder": 2}}
-	now := modelLook{tokenising: 2, running: map[string]float64{"encoder": 4, "pair": 1}}
+	before := modelSnapshot{tokenising: 1, running: map[string]float64{"encoder": 2}}
+	now := modelSnapshot{tokenising: 2, running: map[string]float64{"encoder": 4, "pair": 1}}
 	if got := now.tokenisingSince(before); math.Abs(got-0.25) > 1e-9 {
 		t.Errorf("got %v, want a quarter", got)
 	}

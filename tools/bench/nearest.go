@@ -29,8 +29,8 @@ type vectorsCommand struct {
 
 func (c *vectorsCommand) Run(ctx context.Context) error { return c.run(ctx, "vectors", c.measure) }
 
-// recallWanted is the share of the nearest vectors that the graph must find.
-const recallWanted = 0.99
+// minRecall is the share of the nearest vectors that the graph must find.
+const minRecall = 0.99
 
 func (c *vectorsCommand) measure(ctx context.Context, b *workbench, t texts, f *findings) error {
 	p := newPoints(c.Seed)
@@ -39,7 +39,7 @@ func (c *vectorsCommand) measure(ctx context.Context, b *workbench, t texts, f *
 	if err != nil {
 		return err
 	}
-	say("vectors: loading %d", c.Passages)
+	progressf("vectors: loading %d", c.Passages)
 	began := time.Now()
 	if err := c.load(ctx, b, &loader{workbench: b, space: s, points: p}, docs); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (c *vectorsCommand) measure(ctx context.Context, b *workbench, t texts, f *
 	}
 	f.compare(ratio{What: "against an index-filtered exact scan", Unit: "queries/s", Ours: rates[0], Other: rates[1], Against: "exact", Target: 2})
 	if graph != nil {
-		f.compare(ratio{What: fmt.Sprintf("against one HNSW graph and a filter, recall >= %g", recallWanted), Unit: "queries/s",
+		f.compare(ratio{What: fmt.Sprintf("against one HNSW graph and a filter, recall >= %g", minRecall), Unit: "queries/s",
 			Ours: rates[0], Other: rates[2], Against: "HNSW", Target: 10})
 	}
 	return nil
@@ -111,7 +111,7 @@ func (c *vectorsCommand) measure(ctx context.Context, b *workbench, t texts, f *
 type finder func(ctx context.Context, q []float32) ([]uuid.UUID, error)
 
 func (c *vectorsCommand) side(name string, questions [][]float32, find finder) side {
-	return asking(name, questions, 1, c.Slice, func(ctx context.Context, q []float32) error {
+	return queryRounds(name, questions, 1, c.Slice, func(ctx context.Context, q []float32) error {
 		found, err := find(ctx, q)
 		if err == nil && len(found) != c.K {
 			err = fmt.Errorf("%d of %d found", len(found), c.K)
@@ -168,7 +168,7 @@ func (c *vectorsCommand) load(ctx context.Context, b *workbench, l *loader, docs
 // graph builds the shared graph and returns a search of it with enough recall; nil if there is
 // none.
 func (c *vectorsCommand) graph(ctx context.Context, conn *pgx.Conn, s space, questions [][]float32, exact finder, f *findings) (finder, error) {
-	say("vectors: building the shared HNSW graph, up to %s", c.Building)
+	progressf("vectors: building the shared HNSW graph, up to %s", c.Building)
 	building, cancel := context.WithTimeout(ctx, c.Building)
 	defer cancel()
 	took, err := timed(func() error {
@@ -200,11 +200,11 @@ func (c *vectorsCommand) graph(ctx context.Context, conn *pgx.Conn, s space, que
 			return nil, err
 		}
 		f.note("shared HNSW", "ef_search %d, %d tuples at most: recall %.3f", try.ef, try.tuples, recall)
-		if recall >= recallWanted {
+		if recall >= minRecall {
 			return find, nil
 		}
 	}
-	f.note("shared HNSW", "no setting finds %g: the last one is compared", recallWanted)
+	f.note("shared HNSW", "no setting finds %g: the last one is compared", minRecall)
 	return func(ctx context.Context, q []float32) ([]uuid.UUID, error) {
 		return nearest(ctx, conn, `SELECT passage_id FROM others.graph WHERE collection_id = $1 ORDER BY embedding <#> $2 LIMIT $3`, s.collection, q, c.K)
 	}, nil

@@ -54,13 +54,13 @@ func (c *neighbourCommand) find(ctx context.Context) (_ *findings, err error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("not done after %s: raise --timeout", c.Timeout))
 	defer cancel()
-	program, err := beside(c.Program, "sluice")
+	program, err := siblingProgram(c.Program, "sluice")
 	if err != nil {
 		return nil, err
 	}
-	say("neighbour: starting")
+	progressf("neighbour: starting")
 	begin := time.Now()
-	b, err := newBed(ctx, program)
+	b, err := newInstallation(ctx, program)
 	if err != nil {
 		return nil, err
 	}
@@ -73,8 +73,8 @@ func (c *neighbourCommand) find(ctx context.Context) (_ *findings, err error) {
 	return f, nil
 }
 
-// beside returns the path of a program: the given one, or the one beside this program.
-func beside(program, name string) (string, error) {
+// siblingProgram returns the path of a program: the given one, or the one beside this program.
+func siblingProgram(program, name string) (string, error) {
 	if program == "" {
 		self, err := os.Executable()
 		if err != nil {
@@ -99,12 +99,12 @@ type tenant struct {
 }
 
 // newTenant creates a tenant with a collection.
-func (c *neighbourCommand) newTenant(ctx context.Context, b *bed, operator *apiclient.Client, name string, n int) (*tenant, error) {
-	made, err := operator.CreateTenant(ctx, api.NewTenant{Name: name})
+func (c *neighbourCommand) newTenant(ctx context.Context, b *installation, operator *apiclient.Client, name string, n int) (*tenant, error) {
+	created, err := operator.CreateTenant(ctx, api.NewTenant{Name: name})
 	if err != nil {
 		return nil, fmt.Errorf("make tenant %s: %w", name, err)
 	}
-	client, err := apiclient.New(b.access.URL, made.APIKey)
+	client, err := apiclient.New(b.access.URL, created.APIKey)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func (c *neighbourCommand) newTenant(ctx context.Context, b *bed, operator *apic
 		return nil, fmt.Errorf("make a collection of tenant %s: %w", name, err)
 	}
 	random := rand.New(rand.NewPCG(c.Seed, uint64(n)))
-	return &tenant{client: client, key: made.APIKey, random: random, writer: &writer{random: random, topic: topics()[n]}}, nil
+	return &tenant{client: client, key: created.APIKey, random: random, writer: &writer{random: random, topic: topics()[n]}}, nil
 }
 
 // upload uploads new documents.
@@ -133,7 +133,7 @@ func (t *tenant) question() string {
 	return strings.TrimSuffix(t.writer.sentence(), ".")
 }
 
-func (c *neighbourCommand) measure(ctx context.Context, b *bed, f *findings) error {
+func (c *neighbourCommand) measure(ctx context.Context, b *installation, f *findings) error {
 	operator, err := b.client()
 	if err != nil {
 		return err
@@ -163,7 +163,7 @@ func (c *neighbourCommand) measure(ctx context.Context, b *bed, f *findings) err
 			return fmt.Errorf("search: %w", err)
 		}
 	}
-	say("neighbour: measuring")
+	progressf("neighbour: measuring")
 	var alone, with []float64
 	refused := 0 // searches of the quiet tenant
 	var noise noiseCount

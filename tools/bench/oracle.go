@@ -115,17 +115,17 @@ func (o *oracle) compare(question string, k int, got lexical.Result) error {
 
 // pure notes how fast a search is without queries to the store, and how fast PostgreSQL answers
 // that nothing has changed. A search runs both at the same time.
-func (f *findings) pure(ctx context.Context, index *search.Index, s space, asked []string, q lexical.TermQuery) error {
+func (f *findings) pure(ctx context.Context, index *search.Index, s space, questions []string, q lexical.TermQuery) error {
 	analyzer, err := lexical.NewAnalyzer("en")
 	if err != nil {
 		return err
 	}
-	n := min(len(asked), 200)
+	n := min(len(questions), 200)
 	views := make([]*search.View, n)
 	queries := make([]lexical.TermQuery, n)
 	for i := range n {
 		queries[i] = q
-		queries[i].Terms = analyzer.Terms(asked[i])
+		queries[i].Terms = analyzer.Terms(questions[i])
 		if views[i], err = index.View(ctx, s.Tenant, s.collection, queries[i]); err != nil {
 			return err
 		}

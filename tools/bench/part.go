@@ -44,7 +44,7 @@ func (c *common) find(ctx context.Context, name string, measure partFunc) (_ *fi
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("not done after %s: raise --timeout", c.Timeout))
 	defer cancel()
-	say("%s: starting", name)
+	progressf("%s: starting", name)
 	begin := time.Now()
 	b, err := newWorkbench(ctx)
 	if err != nil {
@@ -65,7 +65,7 @@ func (c *common) find(ctx context.Context, name string, measure partFunc) (_ *fi
 
 // measuring is called when loading is done.
 func (c *common) measuring(name string) error {
-	say("%s: measuring", name)
+	progressf("%s: measuring", name)
 	if c.Profile == "" {
 		return nil
 	}
@@ -79,5 +79,5 @@ func (c *common) measuring(name string) error {
 	return nil
 }
 
-// say prints progress messages; results go to standard output.
-func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+// progressf prints progress messages; results go to standard output.
+func progressf(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }

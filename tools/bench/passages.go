@@ -49,7 +49,7 @@ func (c *lexicalCommand) measure(ctx context.Context, b *workbench, t texts, f *
 		return err
 	}
 
-	say("lexical: merging")
+	progressf("lexical: merging")
 	if err := b.mergeAll(ctx, s); err != nil {
 		return err
 	}
@@ -65,39 +65,39 @@ func (c *lexicalCommand) measure(ctx context.Context, b *workbench, t texts, f *
 
 	index := search.NewIndex(b.store, indexCache)
 	query := lexical.TermQuery{Unit: schema.UnitPassage, K: c.K, Settings: lexical.Defaults}
-	asked := questions(docs, c.Queries, c.Seed)
-	if err := c.agreement(ctx, l, other, index, passages, asked[:min(len(asked), 30)], f); err != nil {
+	queries := questions(docs, c.Queries, c.Seed)
+	if err := c.agreement(ctx, l, other, index, passages, queries[:min(len(queries), 30)], f); err != nil {
 		return err
 	}
 	ask := func(ctx context.Context, _ int) (float64, time.Duration, error) {
 		took, err := timed(func() error {
-			for _, q := range asked {
+			for _, q := range queries {
 				if _, err := index.SearchText(ctx, s.Tenant, s.collection, q, query); err != nil {
 					return err
 				}
 			}
 			return nil
 		})
-		return float64(len(asked)), took, err
+		return float64(len(queries)), took, err
 	}
-	askOther := func(ctx context.Context, _ int) (float64, time.Duration, error) {
-		r, err := other.ask(ctx, bleveRequest{Op: "search", Queries: asked, K: c.K})
-		return float64(len(asked)), r.took(), err
+	searchOther := func(ctx context.Context, _ int) (float64, time.Duration, error) {
+		r, err := other.ask(ctx, bleveRequest{Op: "search", Queries: queries, K: c.K})
+		return float64(len(queries)), r.took(), err
 	}
 	if err := c.measuring("lexical"); err != nil {
 		return err
 	}
-	for _, warm := range []func(context.Context, int) (float64, time.Duration, error){ask, askOther} {
+	for _, warm := range []func(context.Context, int) (float64, time.Duration, error){ask, searchOther} {
 		if _, _, err := warm(ctx, 0); err != nil {
 			return err
 		}
 	}
-	rates, err := rounds(ctx, c.Rounds, side{"Sluice", ask}, side{"Bleve", askOther})
+	rates, err := rounds(ctx, c.Rounds, side{"Sluice", ask}, side{"Bleve", searchOther})
 	if err != nil {
 		return err
 	}
 	f.compare(ratio{What: fmt.Sprintf("BM25 top %d of passages", c.K), Unit: "queries/s", Ours: rates[0], Other: rates[1], Against: "Bleve", Target: 3})
-	return f.pure(ctx, index, s, asked, query)
+	return f.pure(ctx, index, s, queries, query)
 }
 
 // index loads the documents, deletes their postings and rebuilds them, in as many parts as there
@@ -125,7 +125,7 @@ func (c *lexicalCommand) index(ctx context.Context, l *loader, other *bleve, doc
 		next += len(texts)
 		return float64(len(texts)), r.took(), err
 	}}
-	say("lexical: indexing")
+	progressf("lexical: indexing")
 	rates, err := rounds(ctx, c.Rounds, ours, theirs)
 	if err != nil {
 		return err

@@ -16,8 +16,8 @@ var topicsText string
 
 // topic is a field with its words.
 type topic struct {
-	name                          string
-	things, traits, deeds, people []string
+	name                             string
+	nouns, adjectives, verbs, people []string
 }
 
 // topics reads topics.txt.
@@ -30,12 +30,12 @@ func topics() []topic {
 		switch key {
 		case "topic":
 			out = append(out, topic{name: value})
-		case "things":
-			out[len(out)-1].things = words
-		case "traits":
-			out[len(out)-1].traits = words
-		case "deeds":
-			out[len(out)-1].deeds = words
+		case "nouns":
+			out[len(out)-1].nouns = words
+		case "adjectives":
+			out[len(out)-1].adjectives = words
+		case "verbs":
+			out[len(out)-1].verbs = words
 		case "people":
 			out[len(out)-1].people = words
 		}
@@ -55,10 +55,10 @@ func (w *writer) choose(some []string) string { return some[w.random.IntN(len(so
 
 // turn chooses other things to write about.
 func (w *writer) turn() {
-	order := w.random.Perm(len(w.topic.things))
+	order := w.random.Perm(len(w.topic.nouns))
 	w.focus = w.focus[:0]
 	for _, i := range order[:6] {
-		w.focus = append(w.focus, w.topic.things[i])
+		w.focus = append(w.focus, w.topic.nouns[i])
 	}
 }
 
@@ -121,13 +121,13 @@ func (w *writer) fill(letter byte) string {
 	case 'T':
 		return w.choose(w.focus)
 	case 'A':
-		return w.choose(w.topic.traits) + " " + w.choose(w.focus)
+		return w.choose(w.topic.adjectives) + " " + w.choose(w.focus)
 	case 'O':
-		return w.choose(w.topic.things)
+		return w.choose(w.topic.nouns)
 	case 'P':
 		return w.choose(w.topic.people)
 	case 'D':
-		return w.choose(w.topic.deeds)
+		return w.choose(w.topic.verbs)
 	case 'N':
 		return fmt.Sprint(2 + w.random.IntN(97))
 	case 'Y':
@@ -149,7 +149,7 @@ func (w *writer) paragraph() string {
 func (w *writer) heading() string {
 	s := fmt.Sprintf("The %s and the %s", w.choose(w.focus), w.choose(w.focus))
 	if w.random.IntN(2) == 0 {
-		s = w.choose(w.topic.traits) + " " + w.choose(w.focus)
+		s = w.choose(w.topic.adjectives) + " " + w.choose(w.focus)
 	}
 	return strings.ToUpper(s[:1]) + s[1:]
 }

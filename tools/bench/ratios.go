@@ -92,7 +92,7 @@ func (f *findings) note(what, format string, args ...any) {
 // measured.
 func (f *findings) row(what string, measure func() error) {
 	if err := measure(); err != nil {
-		say("%s: %s: FAILED: %v", f.Part, what, err)
+		progressf("%s: %s: FAILED: %v", f.Part, what, err)
 		f.Failed = append(f.Failed, note{what, err.Error()})
 	}
 }

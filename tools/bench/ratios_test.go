@@ -120,14 +120,14 @@ func TestSidesTakeTurns(t *testing.T) {
 		t.Error("nothing was done, and that is a rate")
 	}
 	failed := errors.New("no")
-	if _, err := rounds(t.Context(), 1, asking("x", []int{1}, 2, time.Hour, func(context.Context, int) error { return failed })); !errors.Is(err, failed) {
+	if _, err := rounds(t.Context(), 1, queryRounds("x", []int{1}, 2, time.Hour, func(context.Context, int) error { return failed })); !errors.Is(err, failed) {
 		t.Errorf("the failure is lost: %v", err)
 	}
 }
 
 func TestSlowSidesAskFewer(t *testing.T) {
 	var asked []int
-	s := asking("x", []int{1, 2, 3}, 1, 0, func(_ context.Context, q int) error {
+	s := queryRounds("x", []int{1, 2, 3}, 1, 0, func(_ context.Context, q int) error {
 		for begin := time.Now(); time.Since(begin) == 0; { //house:clock a tick of it, however coarse
 			_ = begin
 		}

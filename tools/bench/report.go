@@ -152,12 +152,12 @@ const saturated = 0.85
 
 // bottleneck names what limits the throughput of ingestion.
 func (r *ingestResult) bottleneck() string {
-	most := slices.MaxFunc(parts, func(a, b part) int { return cmp.Compare(r.CPU[a], r.CPU[b]) })
+	bottleneck := slices.MaxFunc(parts, func(a, b part) int { return cmp.Compare(r.CPU[a], r.CPU[b]) })
 	spans := slices.DeleteFunc(r.spans(), func(s span) bool { return s.Name == queueing })
 	own := r.total() / r.capacity()
 	if own+r.others() >= saturated {
 		return fmt.Sprintf("CPU (%.0f %% of the machine is at work); most of it goes to %s (%.0f %%)",
-			100*min(1, own+r.others()), partTexts[most], 100*r.CPU[most]/r.total())
+			100*min(1, own+r.others()), partTexts[bottleneck], 100*r.CPU[bottleneck]/r.total())
 	}
 	return fmt.Sprintf("waiting (only %.0f %% of the machine is at work); a batch's time goes first to %s (%.0f %%)",
 		100*own, spans[0].Name, 100*spans[0].Seconds/r.BatchSeconds)

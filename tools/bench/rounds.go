@@ -50,10 +50,10 @@ func rounds(ctx context.Context, count int, sides ...side) ([][]float64, error) 
 	return out, nil
 }
 
-// asking returns a side that asks queries, each at most once per round and callers at a time, and
-// counts them. It stops after the time limit, so that a slow side asks fewer. The next round goes
-// on in the list where the last one stopped.
-func asking[Q any](name string, queries []Q, callers int, limit time.Duration, ask func(ctx context.Context, q Q) error) side {
+// queryRounds returns a side that asks queries, each at most once per round and callers at a time,
+// and counts them. It stops after the time limit, so that a slow side asks fewer. The next round
+// goes on in the list where the last one stopped.
+func queryRounds[Q any](name string, queries []Q, callers int, limit time.Duration, ask func(ctx context.Context, q Q) error) side {
 	from := 0
 	return side{name, func(ctx context.Context, _ int) (float64, time.Duration, error) {
 		begin := time.Now()

@@ -39,8 +39,8 @@ func sizes(passages, tenants int) []int {
 	return out
 }
 
-// resident is a tenant of the measurement.
-type resident struct {
+// tenantState is a tenant of the measurement.
+type tenantState struct {
 	*loader
 	mu     sync.Mutex
 	wanted int // number of passages
@@ -50,16 +50,16 @@ type resident struct {
 }
 
 func (c *scaleCommand) measure(ctx context.Context, b *workbench, t texts, f *findings) error {
-	residents := make([]*resident, c.Tenants)
+	residents := make([]*tenantState, c.Tenants)
 	p := newPoints(c.Seed)
 	for i, n := range sizes(c.Passages, c.Tenants) {
 		s, err := b.newSpace(ctx, fmt.Sprintf("tenant-%d", i+1))
 		if err != nil {
 			return err
 		}
-		residents[i] = &resident{loader: &loader{workbench: b, space: s, points: p}, wanted: n, number: i}
+		residents[i] = &tenantState{loader: &loader{workbench: b, space: s, points: p}, wanted: n, number: i}
 	}
-	say("scale: loading")
+	progressf("scale: loading")
 	took, err := timed(func() error { return c.load(ctx, t, residents) })
 	if err != nil {
 		return err
@@ -94,11 +94,11 @@ func writers() int { return max(2, runtime.GOMAXPROCS(0)) }
 
 // load writes batches of tenants that are drawn in proportion to what they lack, as if all were
 // ingesting at once.
-func (c *scaleCommand) load(ctx context.Context, t texts, residents []*resident) error {
+func (c *scaleCommand) load(ctx context.Context, t texts, residents []*tenantState) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	type turn struct {
-		r    *resident
+		r    *tenantState
 		docs []int
 	}
 	turns := make(chan turn)
@@ -121,13 +121,13 @@ func (c *scaleCommand) load(ctx context.Context, t texts, residents []*resident)
 	}
 	random := rand.New(rand.NewPCG(c.Seed, 1<<35))
 	next := 0
-	open := append([]*resident{}, residents...)
+	open := append([]*tenantState{}, residents...)
 	for len(open) > 0 && ctx.Err() == nil {
-		lacking := 0
+		missing := 0
 		for _, r := range open {
-			lacking += r.wanted - r.have
+			missing += r.wanted - r.have
 		}
-		at, i := random.IntN(lacking), 0
+		at, i := random.IntN(missing), 0
 		for at >= open[i].wanted-open[i].have {
 			at -= open[i].wanted - open[i].have
 			i++
@@ -135,7 +135,7 @@ func (c *scaleCommand) load(ctx context.Context, t texts, residents []*resident)
 		r := open[i]
 		n := turn{r: r}
 		for bytes := 0; len(n.docs) < 64 && bytes < 900_000 && r.have < r.wanted; next++ {
-			number := next % t.most()
+			number := next % t.maxDocuments()
 			d := t.document(number)
 			for _, p := range d.pieces {
 				bytes += len(p.text)
@@ -159,18 +159,18 @@ func (c *scaleCommand) load(ctx context.Context, t texts, residents []*resident)
 
 // curate does the work of curation: it merges segments, builds vector indexes of large collections,
 // and clusters.
-func (c *scaleCommand) curate(ctx context.Context, residents []*resident, f *findings) error {
+func (c *scaleCommand) curate(ctx context.Context, residents []*tenantState, f *findings) error {
 	ends := time.Now().Add(c.Curation)
 	for _, step := range []struct {
 		name string
-		do   func(r *resident) error
+		do   func(r *tenantState) error
 	}{
-		{"merging segments", func(r *resident) error { return r.mergeAll(ctx, r.space) }},
-		{"clustering", func(r *resident) error {
+		{"merging segments", func(r *tenantState) error { return r.mergeAll(ctx, r.space) }},
+		{"clustering", func(r *tenantState) error {
 			_, err := r.store.RebuildClusters(ctx, r.Tenant, r.collection, 1)
 			return err
 		}},
-		{"vectors' own partitions and graphs", func(r *resident) error {
+		{"vectors' own partitions and graphs", func(r *tenantState) error {
 			for {
 				more, err := r.store.TendVectors(ctx, r.Tenant, r.collection)
 				if err != nil || !more {
@@ -179,7 +179,7 @@ func (c *scaleCommand) curate(ctx context.Context, residents []*resident, f *fin
 			}
 		}},
 	} {
-		say("scale: %s", step.name)
+		progressf("scale: %s", step.name)
 		begin, done := time.Now(), 0
 		for _, r := range residents {
 			if time.Now().After(ends) {
@@ -226,7 +226,7 @@ func (c *scaleCommand) disk(ctx context.Context, b *workbench, passages int, f *
 }
 
 // ask runs the searches in a separate process.
-func (c *scaleCommand) ask(ctx context.Context, b *workbench, t texts, residents []*resident, f *findings) error {
+func (c *scaleCommand) ask(ctx context.Context, b *workbench, t texts, residents []*tenantState, f *findings) error {
 	job := askJob{URL: b.postgres.URL(), K: c.K, Cache: c.Cache}
 	for _, r := range residents {
 		docs := make([]written, 0, 50)
@@ -239,7 +239,7 @@ func (c *scaleCommand) ask(ctx context.Context, b *workbench, t texts, residents
 			Tenant: r.Tenant, Collection: r.collection, Questions: questions(docs, c.Queries, seed), Vectors: r.points.questions(docs, c.Queries),
 		})
 	}
-	say("scale: asking")
+	progressf("scale: asking")
 	// PostgreSQL's memory is empty then; files may still be in the system's cache.
 	if err := b.restart(ctx); err != nil {
 		return err
@@ -261,8 +261,8 @@ func (c *scaleCommand) ask(ctx context.Context, b *workbench, t texts, residents
 func mega(bytes int64) float64 { return float64(bytes) / 1e6 }
 
 // recall measures the recall of vector search in collections with a graph; in others it is exact.
-func (c *scaleCommand) recall(ctx context.Context, residents []*resident, f *findings) error {
-	say("scale: recall")
+func (c *scaleCommand) recall(ctx context.Context, residents []*tenantState, f *findings) error {
+	progressf("scale: recall")
 	worst, graphs := 1.0, 0
 	for _, r := range residents {
 		got, err := r.store.Recall(ctx, r.Tenant, r.collection, 30)

@@ -33,8 +33,8 @@ type secondCommand struct {
 	Timeout time.Duration `default:"60m" help:"Longest time of the whole measurement."`
 }
 
-// secondLook is the quality of searches at one moment.
-type secondLook struct {
+// secondSnapshot is the quality of searches at one moment.
+type secondSnapshot struct {
 	Seconds float64            `json:"seconds"` // since the upload began, at the middle of the measurement
 	NDCG    map[string]float64 `json:"ndcg_at_10"`
 	P50     map[string]float64 `json:"p50_millis"`
@@ -45,22 +45,22 @@ type secondLook struct {
 func (c *secondCommand) Run(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("not done after %s: raise --timeout", c.Timeout))
 	defer cancel()
-	program, err := beside(c.Program, "sluice")
+	program, err := siblingProgram(c.Program, "sluice")
 	if err != nil {
 		return err
 	}
-	say("second: starting")
-	b, err := newBed(ctx, program, "--second-pack", c.Pack, fmt.Sprintf("--second-share=%d", c.Share))
+	progressf("second: starting")
+	b, err := newInstallation(ctx, program, "--second-pack", c.Pack, fmt.Sprintf("--second-share=%d", c.Share))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-	looks, err := c.watch(ctx, b)
+	snapshots, err := c.watch(ctx, b)
 	if err != nil {
 		return fmt.Errorf("second: %w", err)
 	}
 	if c.JSON != "" {
-		data, err := json.MarshalIndent(looks, "", "  ")
+		data, err := json.MarshalIndent(snapshots, "", "  ")
 		if err == nil {
 			err = os.WriteFile(c.JSON, append(data, '\n'), 0o644)
 		}
@@ -71,11 +71,11 @@ func (c *secondCommand) Run(ctx context.Context) (err error) {
 	if c.Picture == "" {
 		return nil
 	}
-	return os.WriteFile(c.Picture, []byte(secondPicture(filepath.Base(c.Dataset), c.Plans, looks)), 0o644)
+	return os.WriteFile(c.Picture, []byte(secondChart(filepath.Base(c.Dataset), c.Plans, snapshots)), 0o644)
 }
 
 // watch repeats look until the second encoder's generation is live, and once more.
-func (c *secondCommand) watch(ctx context.Context, b *bed) (looks []secondLook, err error) {
+func (c *secondCommand) watch(ctx context.Context, b *installation) (snapshots []secondSnapshot, err error) {
 	client, err := b.client()
 	if err != nil {
 		return nil, err
@@ -83,21 +83,21 @@ func (c *secondCommand) watch(ctx context.Context, b *bed) (looks []secondLook, 
 	begin := time.Now()
 	for {
 		from := time.Now()
-		look, err := c.look(ctx, b)
+		snapshot, err := c.snapshot(ctx, b)
 		if err != nil {
 			return nil, err
 		}
-		before := look.Live
-		if look.Encoded, look.Live, err = encodedShare(ctx, client); err != nil {
+		before := snapshot.Live
+		if snapshot.Encoded, snapshot.Live, err = encodedShare(ctx, client); err != nil {
 			return nil, err
 		}
-		if len(looks) == 0 {
+		if len(snapshots) == 0 {
 			from = time.Now() // the first measurement also uploaded
 		}
-		look.Seconds = time.Since(begin).Seconds() - time.Since(from).Seconds()/2
-		say("%4.0f s: %3.0f %% encoded, live %v, nDCG@10 %v, p50 %v", look.Seconds, 100*look.Encoded, look.Live, look.NDCG, look.P50)
-		if looks = append(looks, look); look.Live && (before || len(looks) > 1 && looks[len(looks)-2].Live) {
-			return looks, nil
+		snapshot.Seconds = time.Since(begin).Seconds() - time.Since(from).Seconds()/2
+		progressf("%4.0f s: %3.0f %% encoded, live %v, nDCG@10 %v, p50 %v", snapshot.Seconds, 100*snapshot.Encoded, snapshot.Live, snapshot.NDCG, snapshot.P50)
+		if snapshots = append(snapshots, snapshot); snapshot.Live && (before || len(snapshots) > 1 && snapshots[len(snapshots)-2].Live) {
+			return snapshots, nil
 		}
 		select {
 		case <-ctx.Done():
@@ -107,25 +107,25 @@ func (c *secondCommand) watch(ctx context.Context, b *bed) (looks []secondLook, 
 	}
 }
 
-// look asks the questions. The first time it uploads the documents first.
-func (c *secondCommand) look(ctx context.Context, b *bed) (look secondLook, err error) {
+// snapshot asks the questions. The first time it uploads the documents first.
+func (c *secondCommand) snapshot(ctx context.Context, b *installation) (snapshot secondSnapshot, err error) {
 	cmd := exec.CommandContext(ctx, b.program, "eval", c.Dataset, "--plan", strings.Join(c.Plans, ","), "--keep", "--parallel", "1",
 		fmt.Sprintf("--limit=%d", c.Limit), "--json", "-")
 	cmd.Env = append(environment(), "SLUICE_URL="+b.access.URL, "SLUICE_API_KEY="+b.access.APIKey)
 	var out, words bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &words
 	if err := cmd.Run(); err != nil {
-		return look, fmt.Errorf("sluice eval: %w: %s", err, words.String())
+		return snapshot, fmt.Errorf("sluice eval: %w: %s", err, words.String())
 	}
 	var summary schema.EvaluationReport
 	if err := json.Unmarshal(out.Bytes(), &summary); err != nil {
-		return look, fmt.Errorf("read what sluice eval found: %w", err)
+		return snapshot, fmt.Errorf("read what sluice eval found: %w", err)
 	}
-	look.NDCG, look.P50 = map[string]float64{}, map[string]float64{}
+	snapshot.NDCG, snapshot.P50 = map[string]float64{}, map[string]float64{}
 	for _, p := range summary.Plans {
-		look.NDCG[p.Plan], look.P50[p.Plan] = p.Metrics["ndcg@10"], p.Millis.P50
+		snapshot.NDCG[p.Plan], snapshot.P50[p.Plan] = p.Metrics["ndcg@10"], p.Millis.P50
 	}
-	return look, nil
+	return snapshot, nil
 }
 
 // encodedShare returns the second encoder's progress in the only collection.
@@ -143,12 +143,12 @@ func encodedShare(ctx context.Context, client *apiclient.Client) (encoded float6
 	return 0, false, errors.New("the collection is gone")
 }
 
-// secondPicture draws the measurements: a line for each plan, and when the generation went live.
-func secondPicture(dataset string, plans []string, looks []secondLook) string {
+// secondChart draws the measurements: a line for each plan, and when the generation went live.
+func secondChart(dataset string, plans []string, snapshots []secondSnapshot) string {
 	const width, height, left, top, right, bottom = 720.0, 320.0, 56.0, 34.0, 110.0, 46.0
-	last := looks[len(looks)-1].Seconds
+	last := snapshots[len(snapshots)-1].Seconds
 	low, high := 1.0, 0.0
-	for _, l := range looks {
+	for _, l := range snapshots {
 		for _, p := range plans {
 			low, high = min(low, l.NDCG[p]), max(high, l.NDCG[p])
 		}
@@ -166,20 +166,20 @@ func secondPicture(dataset string, plans []string, looks []secondLook) string {
 		at := last * float64(i) / 4
 		fmt.Fprintf(&s, `<text x="%.1f" y="%g" text-anchor="middle">%.0f s</text>`+"\n", x(at), height-bottom+18, at)
 	}
-	if live := slices.IndexFunc(looks, func(l secondLook) bool { return l.Live }); live >= 0 {
-		at := x(looks[live].Seconds)
+	if live := slices.IndexFunc(snapshots, func(l secondSnapshot) bool { return l.Live }); live >= 0 {
+		at := x(snapshots[live].Seconds)
 		fmt.Fprintf(&s, `<line x1="%.1f" x2="%.1f" y1="%g" y2="%g" stroke="#888888" stroke-dasharray="4 4"/><text x="%.1f" y="%g" text-anchor="end" fill="#555555">the second encoder's generation is live</text>`+"\n",
 			at, at, top, height-bottom, at-4, height-bottom-6)
 	}
 	for i, p := range plans {
 		colour := colours[i%len(colours)]
 		var points []string
-		for _, l := range looks {
+		for _, l := range snapshots {
 			points = append(points, fmt.Sprintf("%.1f,%.1f", x(l.Seconds), y(l.NDCG[p])))
 			fmt.Fprintf(&s, `<circle cx="%.1f" cy="%.1f" r="3" fill="%s"/>`, x(l.Seconds), y(l.NDCG[p]), colour)
 		}
 		fmt.Fprintf(&s, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/><text x="%g" y="%.1f" fill="%s">%s</text>`+"\n",
-			strings.Join(points, " "), colour, width-right+8, y(looks[len(looks)-1].NDCG[p])+4, colour, p)
+			strings.Join(points, " "), colour, width-right+8, y(snapshots[len(snapshots)-1].NDCG[p])+4, colour, p)
 	}
 	return s.String() + "</svg>\n"
 }

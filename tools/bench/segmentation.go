@@ -42,15 +42,15 @@ type reference struct {
 	bounds    []bool // after each sentence but the last
 }
 
-// way is a method of segmentation. cut returns the boundaries of the i-th text.
-type way struct {
+// segmentMethod is a method of segmentation. cut returns the boundaries of the i-th text.
+type segmentMethod struct {
 	name string
 	cut  func(i int) ([]bool, error)
 }
 
-// closeness is the distance of a method's boundaries from the reference's, as the mean over a set's
-// texts; 0 is best.
-type closeness struct {
+// boundaryDistance is the distance of a method's boundaries from the reference's, as the mean over
+// a set's texts; 0 is best.
+type boundaryDistance struct {
 	Set        string  `json:"set"`
 	Texts      int     `json:"texts"`
 	Pk         float64 `json:"pk"`
@@ -60,10 +60,10 @@ type closeness struct {
 
 // segmentationResult has the figures of every method.
 type segmentationResult struct {
-	Pack string                 `json:"pack"`
-	Sets []string               `json:"sets"`
-	Ways []string               `json:"ways"`
-	Is   map[string][]closeness `json:"figures"` // by method, in the order of Sets
+	Pack string                        `json:"pack"`
+	Sets []string                      `json:"sets"`
+	Ways []string                      `json:"ways"`
+	Is   map[string][]boundaryDistance `json:"figures"` // by method, in the order of Sets
 }
 
 // allTexts is the name of the union of all sets.
@@ -86,19 +86,19 @@ func (c *segmentationCommand) Run(ctx context.Context) (err error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("not done after %s: raise --timeout", c.Timeout))
 	defer cancel()
-	say("segmentation: starting")
-	b, err := newModelBed(ctx, c.Program, c.Pack)
+	progressf("segmentation: starting")
+	b, err := newModelInstallation(ctx, c.Program, c.Pack)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-	say("segmentation: cutting %d texts", len(texts))
-	ways, err := c.ways(ctx, b.client, texts, more)
+	progressf("segmentation: cutting %d texts", len(texts))
+	methods, err := c.methods(ctx, b.client, texts, more)
 	if err != nil {
 		return fmt.Errorf("segmentation: %w", err)
 	}
 	r := segmentationResult{Pack: b.info.Pack + " " + b.info.Version}
-	if err := r.measure(texts, ways); err != nil {
+	if err := r.measure(texts, methods); err != nil {
 		return fmt.Errorf("segmentation: %w", err)
 	}
 	if err := r.print(os.Stdout); err != nil || c.JSON == "" {
@@ -114,8 +114,8 @@ func (c *segmentationCommand) Run(ctx context.Context) (err error) {
 	return nil
 }
 
-// ways returns the methods that are always measured, and more. Models get all texts at once.
-func (c *segmentationCommand) ways(ctx context.Context, models *modelclient.Client, texts []reference, more []schema.Segmentation) ([]way, error) {
+// methods returns the methods that are always measured, and more. Models get all texts at once.
+func (c *segmentationCommand) methods(ctx context.Context, models *modelclient.Client, texts []reference, more []schema.Segmentation) ([]segmentMethod, error) {
 	runs := make([][]string, len(texts))
 	var sentences []string
 	for i, t := range texts {
@@ -159,22 +159,22 @@ func (c *segmentationCommand) ways(ctx context.Context, models *modelclient.Clie
 			return out, nil
 		}
 	}
-	out := []way{{fmt.Sprintf("segmenter's scores below %.4f", threshold), below(scores, threshold)}}
-	for _, g := range append(slices.Clone(usualWays), more...) {
+	out := []segmentMethod{{fmt.Sprintf("segmenter's scores below %.4f", threshold), below(scores, threshold)}}
+	for _, g := range append(slices.Clone(defaultMethods), more...) {
 		g, err := g.Complete()
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, way{g.String(), ingested(g)})
+		out = append(out, segmentMethod{g.String(), ingested(g)})
 	}
-	return append(out, fixedWays(texts)...), nil
+	return append(out, fixedMethods(texts)...), nil
 }
 
-var usualWays = []schema.Segmentation{{By: schema.BySegmenter}, {By: schema.BySimilarity}, {By: schema.BySentences}, {By: schema.ByRecursion}}
+var defaultMethods = []schema.Segmentation{{By: schema.BySegmenter}, {By: schema.BySimilarity}, {By: schema.BySentences}, {By: schema.ByRecursion}}
 
-// fixedWays returns methods that ignore the text. The first one uses the mean length of its set's
-// segments.
-func fixedWays(texts []reference) []way {
+// fixedMethods returns methods that ignore the text. The first one uses the mean length of its
+// set's segments.
+func fixedMethods(texts []reference) []segmentMethod {
 	lengths := map[string]int{}
 	for set, members := range bySet(texts) {
 		sentences, segments := 0, 0
@@ -193,7 +193,7 @@ func fixedWays(texts []reference) []way {
 			return out, nil
 		}
 	}
-	return []way{
+	return []segmentMethod{
 		{"fixed length, the set's mean", every(func(i int) int { return lengths[texts[i].set] })},
 		{"behind every sentence", every(func(int) int { return 1 })},
 		{"nowhere", every(func(i int) int { return len(texts[i].sentences) })},
@@ -223,7 +223,7 @@ func (t *reference) cut(scores []float64, g schema.Segmentation) ([]bool, error)
 }
 
 // measure compares every way with the references.
-func (r *segmentationResult) measure(texts []reference, ways []way) error {
+func (r *segmentationResult) measure(texts []reference, methods []segmentMethod) error {
 	sets := bySet(texts)
 	for set := range sets {
 		r.Sets = append(r.Sets, set)
@@ -235,8 +235,8 @@ func (r *segmentationResult) measure(texts []reference, ways []way) error {
 			sets[allTexts] = append(sets[allTexts], i)
 		}
 	}
-	r.Is = map[string][]closeness{}
-	for _, w := range ways {
+	r.Is = map[string][]boundaryDistance{}
+	for _, w := range methods {
 		if r.Is[w.name] != nil {
 			continue // the method was named twice
 		}
@@ -249,15 +249,15 @@ func (r *segmentationResult) measure(texts []reference, ways []way) error {
 		}
 		r.Ways = append(r.Ways, w.name)
 		for _, set := range r.Sets {
-			figures := closeness{Set: set, Texts: len(sets[set])}
-			found, there := 0, 0
+			figures := boundaryDistance{Set: set, Texts: len(sets[set])}
+			found, total := 0, 0
 			for _, i := range sets[set] {
 				k := evaluate.WindowLength(texts[i].bounds)
 				figures.Pk += evaluate.Pk(texts[i].bounds, cut[i], k) / float64(figures.Texts)
 				figures.WindowDiff += evaluate.WindowDiff(texts[i].bounds, cut[i], k) / float64(figures.Texts)
-				found, there = found+1+cuts(cut[i]), there+1+cuts(texts[i].bounds)
+				found, total = found+1+cuts(cut[i]), total+1+cuts(texts[i].bounds)
 			}
-			figures.Segments = float64(found) / float64(there)
+			figures.Segments = float64(found) / float64(total)
 			r.Is[w.name] = append(r.Is[w.name], figures)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-const ruler = "==========\n"
+const boundaryLine = "==========\n"
 
 func TestReadReferences(t *testing.T) {
 	dir := t.TempDir()
@@ -24,8 +24,8 @@ func TestReadReferences(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("1/3-5/0.ref", ruler+"One .\nTwo .\n"+ruler+"Three .\n\nFour .\nFive .\n"+ruler)
-	write("2/3-5/0.ref", "One .\r\n"+ruler+ruler+"Two .")
+	write("1/3-5/0.ref", boundaryLine+"One .\nTwo .\n"+boundaryLine+"Three .\n\nFour .\nFive .\n"+boundaryLine)
+	write("2/3-5/0.ref", "One .\r\n"+boundaryLine+boundaryLine+"Two .")
 	write("README", "no text")
 	got, err := readReferences(dir)
 	if err != nil || len(got) != 2 {
@@ -37,7 +37,7 @@ func TestReadReferences(t *testing.T) {
 	if !slices.Equal(got[1].sentences, []string{"One .", "Two ."}) || !slices.Equal(got[1].bounds, []bool{true}) {
 		t.Errorf("the second is %+v", got[1])
 	}
-	write("1/3-5/1.ref", "One .\nTwo .\n"+ruler)
+	write("1/3-5/1.ref", "One .\nTwo .\n"+boundaryLine)
 	if _, err := readReferences(dir); err == nil || !strings.Contains(err.Error(), "1.ref") {
 		t.Errorf("a text of one segment: %v", err)
 	}
@@ -52,7 +52,7 @@ func TestWaysAreComparedWithTheReference(t *testing.T) {
 		{set: "b", sentences: strings.Split("abcd", ""), bounds: []bool{false, true, false}},
 	}
 	var r segmentationResult
-	if err := r.measure(texts, fixedWays(texts)); err != nil {
+	if err := r.measure(texts, fixedMethods(texts)); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(r.Sets, []string{"a", "b", "all"}) {

@@ -27,7 +27,7 @@ func (c *segmentsCommand) Run(ctx context.Context) error { return c.run(ctx, "se
 var units = []schema.Unit{schema.UnitPassage, schema.UnitSection, schema.UnitDocument, schema.UnitCluster}
 
 func (c *segmentsCommand) measure(ctx context.Context, b *workbench, t texts, f *findings) error {
-	say("segments: loading")
+	progressf("segments: loading")
 	docs := first(t, c.Segments*c.Passages)
 	var spaces [2]space
 	for i, name := range []string{"waiting", "merged"} {
@@ -70,12 +70,12 @@ func (c *segmentsCommand) measure(ctx context.Context, b *workbench, t texts, f 
 		return err
 	}
 	index := search.NewIndex(b.store, indexCache)
-	asked := questions(docs, 400, c.Seed)
+	queries := questions(docs, 400, c.Seed)
 	for _, unit := range units {
 		query := lexical.TermQuery{Unit: unit, K: c.K, Settings: lexical.Defaults}
 		var sides []side
 		for i, s := range spaces {
-			sides = append(sides, asking([]string{"waiting", "merged"}[i], asked, 1, c.Slice, func(ctx context.Context, q string) error {
+			sides = append(sides, queryRounds([]string{"waiting", "merged"}[i], queries, 1, c.Slice, func(ctx context.Context, q string) error {
 				r, err := index.SearchText(ctx, s.Tenant, s.collection, q, query)
 				if err == nil && len(r.Hits) == 0 {
 					err = fmt.Errorf("%q finds nothing", q)

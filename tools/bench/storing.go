@@ -75,7 +75,7 @@ func (c *storeCommand) measure(ctx context.Context, b *workbench, t texts, f *fi
 		for range c.Batches {
 			var docs []written
 			for size := 0; len(docs) < batch.MaxVersions && size < batch.MaxBytes*9/10; next++ {
-				d := t.document(next % t.most())
+				d := t.document(next % t.maxDocuments())
 				for _, p := range d.pieces {
 					size += len(p.text)
 				}

@@ -12,8 +12,8 @@ import (
 // cost is processor time in seconds, and bytes of the write-ahead log.
 type cost struct{ postgres, self, log float64 }
 
-func (c cost) plus(d cost) cost { return cost{c.postgres + d.postgres, c.self + d.self, c.log + d.log} }
-func (c cost) minus(d cost) cost {
+func (c cost) add(d cost) cost { return cost{c.postgres + d.postgres, c.self + d.self, c.log + d.log} }
+func (c cost) sub(d cost) cost {
 	return cost{c.postgres - d.postgres, c.self - d.self, c.log - d.log}
 }
 
@@ -53,6 +53,6 @@ func (b *workbench) spent(ctx context.Context, sum *cost, f func() error) error 
 		return err
 	}
 	after, err := b.cost(ctx)
-	*sum = sum.plus(after.minus(before))
+	*sum = sum.add(after.sub(before))
 	return err
 }

@@ -54,8 +54,8 @@ func (c natsCommand) Run(ctx context.Context) error {
 	return server.Stop(context.WithoutCancel(ctx))
 }
 
-// bed is a running Sluice in a directory that is removed with it.
-type bed struct {
+// installation is a running Sluice in a directory that is removed with it.
+type installation struct {
 	program string // path of sluice
 	dir     string
 	nats    *server
@@ -66,17 +66,17 @@ type bed struct {
 
 // server is a child process that prints a line on standard output when it is ready.
 type server struct {
-	cmd    *exec.Cmd
-	stdin  io.WriteCloser
-	output *bufio.Reader
-	said   chan struct{} // closed when the line has been read or cannot come any more
-	line   string        // the line
-	failed error         // why there is no line
-	log    string
+	cmd     *exec.Cmd
+	stdin   io.WriteCloser
+	output  *bufio.Reader
+	printed chan struct{} // closed when the line has been read or cannot come any more
+	line    string        // the line
+	failed  error         // why there is no line
+	log     string
 }
 
-// newBed starts everything. If it fails, nothing is left running.
-func newBed(ctx context.Context, program string, more ...string) (*bed, error) {
+// newInstallation starts everything. If it fails, nothing is left running.
+func newInstallation(ctx context.Context, program string, more ...string) (*installation, error) {
 	if _, err := os.Stat(program); err != nil {
 		return nil, fmt.Errorf("%w; `make build` makes it", err)
 	}
@@ -84,13 +84,13 @@ func newBed(ctx context.Context, program string, more ...string) (*bed, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newBedIn(ctx, dir, program, more...)
+	return newInstallationIn(ctx, dir, program, more...)
 }
 
-// newBedIn starts everything in a directory, which is removed at the end. Its subfolder data is
-// that of `sluice up`.
-func newBedIn(ctx context.Context, dir, program string, more ...string) (_ *bed, err error) {
-	b := &bed{program: program, dir: dir}
+// newInstallationIn starts everything in a directory, which is removed at the end. Its subfolder
+// data is that of `sluice up`.
+func newInstallationIn(ctx context.Context, dir, program string, more ...string) (_ *installation, err error) {
+	b := &installation{program: program, dir: dir}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.close())
@@ -141,7 +141,7 @@ func start(ctx context.Context, dir, name string, env []string, program string, 
 	limit := time.NewTimer(startTime)
 	defer limit.Stop()
 	select {
-	case <-s.said:
+	case <-s.printed:
 		if s.failed == nil {
 			return s, strings.TrimSpace(s.line), nil
 		}
@@ -152,12 +152,12 @@ func start(ctx context.Context, dir, name string, env []string, program string, 
 		err = context.Cause(ctx)
 	}
 	_ = s.stop() // its output is also in the log
-	return nil, "", fmt.Errorf("start %s: %w\n%s", name, err, s.lastWords())
+	return nil, "", fmt.Errorf("start %s: %w\n%s", name, err, s.logTail())
 }
 
 // launch runs a child and returns at once.
 func launch(dir, name string, env []string, program string, args ...string) (*server, error) {
-	s := &server{cmd: exec.Command(program, args...), said: make(chan struct{}), log: filepath.Join(dir, name+".log")}
+	s := &server{cmd: exec.Command(program, args...), printed: make(chan struct{}), log: filepath.Join(dir, name+".log")}
 	s.cmd.Dir = dir // the user's sluice.yaml would change the measurement
 	s.cmd.Env = append(environment(), env...)
 	// Ctrl-C in a terminal must only reach this process, which stops the children in order.
@@ -180,7 +180,7 @@ func launch(dir, name string, env []string, program string, args ...string) (*se
 	}
 	s.output = bufio.NewReader(out)
 	go func() {
-		defer close(s.said)
+		defer close(s.printed)
 		s.line, s.failed = s.output.ReadString('\n')
 	}()
 	return s, nil
@@ -192,16 +192,16 @@ func (s *server) stop() error {
 	_ = s.stdin.Close()
 	kill := time.AfterFunc(stopTime, func() { _ = s.cmd.Process.Kill() })
 	defer kill.Stop()
-	<-s.said
+	<-s.printed
 	_, _ = io.Copy(io.Discard, s.output)
 	if err := s.cmd.Wait(); err != nil {
-		return fmt.Errorf("stop %s: %w\n%s", filepath.Base(s.cmd.Path), err, s.lastWords())
+		return fmt.Errorf("stop %s: %w\n%s", filepath.Base(s.cmd.Path), err, s.logTail())
 	}
 	return nil
 }
 
-// lastWords returns the end of a child's log.
-func (s *server) lastWords() string {
+// logTail returns the end of a child's log.
+func (s *server) logTail() string {
 	const most = 4000
 	text, err := os.ReadFile(s.log)
 	if err != nil {
@@ -211,7 +211,7 @@ func (s *server) lastWords() string {
 }
 
 // close stops everything and removes its directory.
-func (b *bed) close() error {
+func (b *installation) close() error {
 	var errs []error
 	for _, s := range []*server{b.sluice, b.nats} {
 		if s != nil {
@@ -233,12 +233,12 @@ func keepAlive(connections int) *http.Transport {
 }
 
 // client returns a client of the running Sluice's API.
-func (b *bed) client() (*apiclient.Client, error) {
+func (b *installation) client() (*apiclient.Client, error) {
 	return apiclient.New(b.access.URL, b.access.APIKey)
 }
 
 // run runs a command of `sluice` and returns its output, also if it fails, and its CPU seconds.
-func (b *bed) run(ctx context.Context, args ...string) (output []byte, seconds float64, err error) {
+func (b *installation) run(ctx context.Context, args ...string) (output []byte, seconds float64, err error) {
 	cmd := exec.CommandContext(ctx, b.program, args...)
 	cmd.Dir = b.dir
 	cmd.Env = append(environment(), "SLUICE_URL="+b.access.URL, "SLUICE_API_KEY="+b.access.APIKey)

@@ -11,14 +11,14 @@ import (
 	"sync"
 )
 
-// piece is a section: its text, and where its passages begin. The passages tile the text.
-type piece struct {
+// sectionText is a section: its text, and where its passages begin. The passages tile the text.
+type sectionText struct {
 	text   string
 	starts []int
 }
 
 // passage returns the text of a passage.
-func (p piece) passage(i int) string {
+func (p sectionText) passage(i int) string {
 	end := len(p.text)
 	if i+1 < len(p.starts) {
 		end = p.starts[i+1]
@@ -30,7 +30,7 @@ func (p piece) passage(i int) string {
 type written struct {
 	title  string
 	topic  int
-	pieces []piece
+	pieces []sectionText
 }
 
 // passages returns the number of passages.
@@ -45,8 +45,8 @@ func (w written) passages() int {
 // texts are documents by number. The same number gives the same document.
 type texts interface {
 	name() string
-	// most returns the number of documents; generated ones have no limit.
-	most() int
+	// maxDocuments returns the number of documents; generated ones have no limit.
+	maxDocuments() int
 	document(i int) written
 }
 
@@ -60,18 +60,18 @@ var sharedLanguage = sync.OnceValue(newLanguage)
 
 func newSynthetic(seed uint64) synthetic { return synthetic{sharedLanguage(), seed} }
 
-func (m synthetic) name() string { return fmt.Sprintf("made from seed %d", m.seed) }
-func (m synthetic) most() int    { return 1 << 40 }
+func (m synthetic) name() string      { return fmt.Sprintf("made from seed %d", m.seed) }
+func (m synthetic) maxDocuments() int { return 1 << 40 }
 
 func (m synthetic) document(i int) written {
 	random := rand.New(rand.NewPCG(m.seed, uint64(i)))
-	s := m.language.speaker(random)
+	s := m.language.docGenerator(random)
 	out := written{title: s.title(), topic: int(s.topic)}
 	// A section has eight passages on average, about 1,000 tokens. A document usually has few
 	// sections, and sometimes many.
 	for range min(40, s.length(3, 0.7)) {
 		var b strings.Builder
-		var p piece
+		var p sectionText
 		for range 5 + random.IntN(7) {
 			p.starts = append(p.starts, b.Len())
 			s.passage(&b, s.length(passageWords, passageSpread))
@@ -85,7 +85,7 @@ func (m synthetic) document(i int) written {
 // first returns the first documents with at least a number of passages in total, or all.
 func first(t texts, passages int) []written {
 	var out []written
-	for i, n := 0, 0; n < passages && i < t.most(); i++ {
+	for i, n := 0, 0; n < passages && i < t.maxDocuments(); i++ {
 		d := t.document(i)
 		out = append(out, d)
 		n += d.passages()

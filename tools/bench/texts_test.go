@@ -39,8 +39,8 @@ func TestPassagesTileSections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if read.most() != 2 {
-		t.Fatalf("%d documents", read.most())
+	if read.maxDocuments() != 2 {
+		t.Fatalf("%d documents", read.maxDocuments())
 	}
 	if got := strings.Join(flat([]written{read.document(0)}), ""); got != "  "+long {
 		t.Error("the passages are not the text")
@@ -69,7 +69,7 @@ func TestBEIRIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if read.most() != 2 || read.document(0).title != "One" || read.document(1).pieces[0].text != "second" {
+	if read.maxDocuments() != 2 || read.document(0).title != "One" || read.document(1).pieces[0].text != "second" {
 		t.Errorf("read %+v", read)
 	}
 	if _, err := openTexts(t.TempDir(), 0); err == nil {
@@ -112,7 +112,7 @@ func TestTextIsLikeALanguage(t *testing.T) {
 		t.Errorf("frequencies fall with exponent %.2f", slope)
 	}
 	// A word of a document is more likely to occur again in it than in another one.
-	if again, chance := burst(docs); again < 2*chance {
+	if again, chance := burstiness(docs); again < 2*chance {
 		t.Errorf("a word comes again in %.4f of a document's passages, in %.4f of others'", again, chance)
 	}
 	for _, q := range questions(docs, 100, 1) {
@@ -123,9 +123,9 @@ func TestTextIsLikeALanguage(t *testing.T) {
 	}
 }
 
-// burst returns how often a content word of a document's first passage occurs in its second
+// burstiness returns how often a content word of a document's first passage occurs in its second
 // passage, and in the second passage of another document.
-func burst(docs []written) (again, chance float64) {
+func burstiness(docs []written) (again, chance float64) {
 	n := 0.0
 	for i, d := range docs[1:] {
 		own, other := d.pieces[0].passage(1), docs[i].pieces[0].passage(1)

@@ -47,7 +47,7 @@ func (c *weaviateCommand) findings(ctx context.Context) (_ *findings, err error)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("not done after %s: raise --timeout", c.Timeout))
 	defer cancel()
-	program, err := beside(c.Program, "sluice")
+	program, err := siblingProgram(c.Program, "sluice")
 	if err != nil {
 		return nil, err
 	}
@@ -55,8 +55,8 @@ func (c *weaviateCommand) findings(ctx context.Context) (_ *findings, err error)
 	if err != nil {
 		return nil, err
 	}
-	say("weaviate: starting")
-	b, err := newBed(ctx, program)
+	progressf("weaviate: starting")
+	b, err := newInstallation(ctx, program)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (c *weaviateCommand) findings(ctx context.Context) (_ *findings, err error)
 	return f, nil
 }
 
-func (c *weaviateCommand) measure(ctx context.Context, b *bed, w *weaviate, t texts, f *findings) error {
+func (c *weaviateCommand) measure(ctx context.Context, b *installation, w *weaviate, t texts, f *findings) error {
 	docs := first(t, c.Passages)
 	all := flat(docs)
 	all = all[:min(len(all), c.Passages)]
@@ -82,7 +82,7 @@ func (c *weaviateCommand) measure(ctx context.Context, b *bed, w *weaviate, t te
 	if err != nil {
 		return err
 	}
-	say("weaviate: loading it")
+	progressf("weaviate: loading it")
 	if err := w.fill(ctx, all); err != nil {
 		return err
 	}
@@ -102,11 +102,11 @@ func (c *weaviateCommand) measure(ctx context.Context, b *bed, w *weaviate, t te
 		return out, nil
 	}
 	theirs := func(ctx context.Context, q string) ([]string, error) { return w.search(ctx, q, c.K) }
-	asked := questions(docs, c.Queries, c.Seed)
-	if err := c.compare(ctx, asked, ours, theirs, f); err != nil {
+	queries := questions(docs, c.Queries, c.Seed)
+	if err := c.compare(ctx, queries, ours, theirs, f); err != nil {
 		return err
 	}
-	say("weaviate: measuring")
+	progressf("weaviate: measuring")
 	for _, callers := range c.Callers {
 		spent := [2]float64{}
 		counted := func(i int, s side, seconds func() (float64, error)) side {
@@ -125,8 +125,8 @@ func (c *weaviateCommand) measure(ctx context.Context, b *bed, w *weaviate, t te
 			}}
 		}
 		rates, err := rounds(ctx, c.Rounds,
-			counted(0, asking("Sluice", asked, callers, c.Timeout, searchAlone(ours)), b.seconds),
-			counted(1, asking("Weaviate", asked, callers, c.Timeout, searchAlone(theirs)), w.seconds))
+			counted(0, queryRounds("Sluice", queries, callers, c.Timeout, searchAlone(ours)), b.seconds),
+			counted(1, queryRounds("Weaviate", queries, callers, c.Timeout, searchAlone(theirs)), w.seconds))
 		if err != nil {
 			return err
 		}
@@ -145,21 +145,21 @@ func searchAlone(search func(context.Context, string) ([]string, error)) func(co
 }
 
 // fill uploads the texts to a new tenant, and waits until ingestion and curation are done.
-func (c *weaviateCommand) fill(ctx context.Context, b *bed, all []string) (*apiclient.Client, error) {
+func (c *weaviateCommand) fill(ctx context.Context, b *installation, all []string) (*apiclient.Client, error) {
 	operator, err := b.client()
 	if err != nil {
 		return nil, err
 	}
-	made, err := operator.CreateTenant(ctx, api.NewTenant{Name: "searched"})
+	created, err := operator.CreateTenant(ctx, api.NewTenant{Name: "searched"})
 	if err != nil {
 		return nil, fmt.Errorf("make a tenant: %w", err)
 	}
 	transport := keepAlive(slices.Max(c.Callers))
-	client := apiclient.Over(&http.Client{Transport: transport}, b.access.URL, made.APIKey)
+	client := apiclient.Over(&http.Client{Transport: transport}, b.access.URL, created.APIKey)
 	if _, err := client.CreateCollection(ctx, api.NewCollection{Name: collected}); err != nil {
 		return nil, fmt.Errorf("make a collection: %w", err)
 	}
-	say("weaviate: loading Sluice")
+	progressf("weaviate: loading Sluice")
 	number := 0
 	for part := range slices.Chunk(all, 250) {
 		docs := make([]api.NewDocument, len(part))
@@ -179,16 +179,16 @@ func (c *weaviateCommand) fill(ctx context.Context, b *bed, all []string) (*apic
 	if _, err := finished(ctx, client, collected); err != nil {
 		return nil, err
 	}
-	_, err = untilNone(ctx, db, uncurated, []uuid.UUID{made.ID})
+	_, err = waitUntilZero(ctx, db, uncurated, []uuid.UUID{created.ID})
 	return client, err
 }
 
 // compare notes the overlap of both sides' results. Text analysis and lengths differ; the overlap
 // shows that neither side searches fewer texts.
-func (c *weaviateCommand) compare(ctx context.Context, asked []string, ours, theirs func(context.Context, string) ([]string, error), f *findings) error {
+func (c *weaviateCommand) compare(ctx context.Context, queries []string, ours, theirs func(context.Context, string) ([]string, error), f *findings) error {
 	var results [2]int
 	same := 0
-	for _, q := range asked {
+	for _, q := range queries {
 		a, err := ours(ctx, q)
 		if err != nil {
 			return err
@@ -206,15 +206,15 @@ func (c *weaviateCommand) compare(ctx context.Context, asked []string, ours, the
 		}
 	}
 	if results[0] == 0 || results[1] == 0 {
-		return fmt.Errorf("of %d questions Sluice found %d texts and Weaviate %d: nothing to compare", len(asked), results[0], results[1])
+		return fmt.Errorf("of %d questions Sluice found %d texts and Weaviate %d: nothing to compare", len(queries), results[0], results[1])
 	}
 	f.note("results", "%.1f of %d a search from Sluice, %.1f from Weaviate; %.0f %% of these are among Sluice's",
-		float64(results[0])/float64(len(asked)), c.K, float64(results[1])/float64(len(asked)), 100*float64(same)/float64(results[1]))
+		float64(results[0])/float64(len(queries)), c.K, float64(results[1])/float64(len(queries)), 100*float64(same)/float64(results[1]))
 	return nil
 }
 
 // seconds returns the processor seconds of all programs of Sluice so far.
-func (b *bed) seconds() (float64, error) {
+func (b *installation) seconds() (float64, error) {
 	used, err := account(b.sluice.cmd.Process.Pid, b.nats.cmd.Process.Pid)
 	if err != nil {
 		return 0, err

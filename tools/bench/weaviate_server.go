@@ -78,7 +78,7 @@ func (w *weaviate) begin(ctx context.Context) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("start Weaviate: %w\n%s", err, w.server.lastWords())
+			err = fmt.Errorf("start Weaviate: %w\n%s", err, w.server.logTail())
 			_ = w.stop() // its output is also in the log
 		}
 	}()
@@ -88,7 +88,7 @@ func (w *weaviate) begin(ctx context.Context) (err error) {
 		if _, err := w.call(ctx, http.MethodGet, "/v1/.well-known/ready", nil); err == nil {
 			return nil
 		}
-		if err := rest(ctx, look); err != nil {
+		if err := rest(ctx, pollInterval); err != nil {
 			return err
 		}
 	}

@@ -48,13 +48,13 @@ func (c *workersCommand) findings(ctx context.Context) (_ *findings, err error) 
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("not done after %s: raise --timeout", c.Timeout))
 	defer cancel()
-	programs, err := beside(c.Programs, "")
+	programs, err := siblingProgram(c.Programs, "")
 	if err != nil {
 		return nil, err
 	}
-	say("workers: starting")
+	progressf("workers: starting")
 	begin := time.Now()
-	b, err := newWorkersBed(ctx, programs)
+	b, err := newWorkersInstallation(ctx, programs)
 	if err != nil {
 		return nil, err
 	}
@@ -85,11 +85,11 @@ type stageRow struct {
 	// scale starts or stops workers until count run.
 	scale func(ctx context.Context, count int) error
 	// work measures one window with these workers.
-	work func(ctx context.Context) (worked, error)
+	work func(ctx context.Context) (workResult, error)
 }
 
-// worked is the work done in a window of time.
-type worked struct {
+// workResult is the work done in a window of time.
+type workResult struct {
 	items   float64
 	took    time.Duration
 	refused int64
@@ -98,14 +98,14 @@ type worked struct {
 }
 
 func (c *workersCommand) measure(ctx context.Context, f *findings, r stageRow) (err error) {
-	say("workers: %s", r.what)
+	progressf("workers: %s", r.what)
 	defer func() { err = errors.Join(err, r.scale(context.WithoutCancel(ctx), 0)) }()
 	if r.prepare != nil {
 		if err := r.prepare(ctx); err != nil {
 			return err
 		}
 	}
-	seen := make([][]worked, len(workerCounts))
+	seen := make([][]workResult, len(workerCounts))
 	var sides []side
 	for i, count := range workerCounts {
 		sides = append(sides, side{fmt.Sprintf("%d workers", count), func(ctx context.Context, _ int) (float64, time.Duration, error) {
@@ -114,7 +114,7 @@ func (c *workersCommand) measure(ctx context.Context, f *findings, r stageRow) (
 			}
 			w, err := r.work(ctx)
 			seen[i] = append(seen[i], w)
-			say("workers: %s: %d: %.1f %s", r.what, count, w.items/w.took.Seconds(), r.unit)
+			progressf("workers: %s: %d: %.1f %s", r.what, count, w.items/w.took.Seconds(), r.unit)
 			return w.items, w.took, err
 		}})
 	}
@@ -123,7 +123,7 @@ func (c *workersCommand) measure(ctx context.Context, f *findings, r stageRow) (
 		return err
 	}
 	for i, count := range workerCounts {
-		f.note(fmt.Sprintf("%s, %d", r.what, count), "%s", sum(seen[i]).says(r.unit, runtime.NumCPU()))
+		f.note(fmt.Sprintf("%s, %d", r.what, count), "%s", sum(seen[i]).describe(r.unit, runtime.NumCPU()))
 	}
 	for i, count := range workerCounts[1:] {
 		f.compare(ratio{What: fmt.Sprintf("%s: %d", r.what, count), Unit: r.unit, Ours: rates[i+1], Other: times(float64(count), rates[0]),
@@ -142,7 +142,7 @@ func times(by float64, values []float64) []float64 {
 }
 
 // sum adds up several windows.
-func sum(all []worked) (out worked) {
+func sum(all []workResult) (out workResult) {
 	for _, w := range all {
 		out.items, out.took, out.refused = out.items+w.items, out.took+w.took, out.refused+w.refused
 		out.cpu, out.busy = out.cpu+w.cpu, out.busy+w.busy
@@ -150,8 +150,8 @@ func sum(all []worked) (out worked) {
 	return out
 }
 
-// says describes the work on a machine with a number of cores.
-func (w worked) says(unit string, cores int) string {
+// describe describes the work on a machine with a number of cores.
+func (w workResult) describe(unit string, cores int) string {
 	capacity := w.took.Seconds() * float64(cores)
 	out := fmt.Sprintf("%.1f %s; %.1f ms of processor each, %.0f %% of the machine, of which others took %.0f %%", w.items/w.took.Seconds(), unit,
 		1000*w.cpu/w.items, 100*w.cpu/capacity, 100*max(0, w.busy-w.cpu)/capacity)
@@ -161,45 +161,45 @@ func (w worked) says(unit string, cores int) string {
 	return out
 }
 
-// crowded makes callers ask, each again as soon as it is answered, and counts the answers in a
+// runCallers makes callers ask, each again as soon as it is answered, and counts the answers in a
 // window. The callers start one window earlier, because a new worker's caches are empty. At the end
 // all calls are cancelled. refused reports whether an error means that the caller should try again.
-func (b *workersBed) crowded(ctx context.Context, callers int, window time.Duration, refused func(error) bool, ask func(ctx context.Context, caller, n int) error) (out worked, err error) {
-	var count, turnedAway, next atomic.Int64
+func (b *workersInstallation) runCallers(ctx context.Context, callers int, window time.Duration, refused func(error) bool, ask func(ctx context.Context, caller, n int) error) (out workResult, err error) {
+	var count, rejected, next atomic.Int64
 	var counting, over atomic.Bool
 	var failed error
 	var once sync.Once
 	var all sync.WaitGroup
-	asking, giveUp := context.WithCancel(ctx)
-	defer giveUp()
+	callCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	for caller := range callers {
 		all.Go(func() {
-			for !over.Load() && asking.Err() == nil {
-				err := ask(asking, caller, int(next.Add(1)))
+			for !over.Load() && callCtx.Err() == nil {
+				err := ask(callCtx, caller, int(next.Add(1)))
 				switch {
 				case over.Load():
 				case err == nil && counting.Load():
 					count.Add(1)
 				case err != nil && refused(err):
-					turnedAway.Add(1)
+					rejected.Add(1)
 				case err != nil:
 					once.Do(func() { failed = err })
-					giveUp()
+					cancel()
 				}
 			}
 		})
 	}
-	err = pauseFor(asking, window)
+	err = pauseFor(callCtx, window)
 	if err == nil {
-		out, err = b.during(asking, window, func(context.Context) (float64, error) {
+		out, err = b.during(callCtx, window, func(context.Context) (float64, error) {
 			counting.Store(true) // the first reading starts the count, the second one returns it
 			return float64(count.Load()), nil
 		})
 	}
 	over.Store(true)
-	giveUp()
+	cancel()
 	all.Wait()
-	out.refused = turnedAway.Load()
+	out.refused = rejected.Load()
 	if failed != nil {
 		return out, failed
 	}
@@ -207,7 +207,7 @@ func (b *workersBed) crowded(ctx context.Context, callers int, window time.Durat
 }
 
 // during reads a counter and the processor time at the beginning and at the end of a window.
-func (b *workersBed) during(ctx context.Context, window time.Duration, counter func(ctx context.Context) (float64, error)) (out worked, err error) {
+func (b *workersInstallation) during(ctx context.Context, window time.Duration, counter func(ctx context.Context) (float64, error)) (out workResult, err error) {
 	type reading struct {
 		items, cpu, busy float64
 		at               time.Time
@@ -231,5 +231,5 @@ func (b *workersBed) during(ctx context.Context, window time.Duration, counter f
 		return out, err
 	}
 	after, err := read()
-	return worked{items: after.items - before.items, took: after.at.Sub(before.at), cpu: after.cpu - before.cpu, busy: after.busy - before.busy}, err
+	return workResult{items: after.items - before.items, took: after.at.Sub(before.at), cpu: after.cpu - before.cpu, busy: after.busy - before.busy}, err
 }

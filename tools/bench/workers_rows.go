@@ -41,7 +41,7 @@ const (
 	modelTime    = 100 * time.Millisecond
 )
 
-func (c *workersCommand) rows(ctx context.Context, b *workersBed) ([]stageRow, error) {
+func (c *workersCommand) rows(ctx context.Context, b *workersInstallation) ([]stageRow, error) {
 	random := rand.New(rand.NewPCG(c.Seed, 0))
 	w := &writer{random: random, topic: topics()[0]}
 	w.turn()
@@ -71,7 +71,7 @@ func (c *workersCommand) rows(ctx context.Context, b *workersBed) ([]stageRow, e
 		for {
 			left, err := single[int](ctx, b.workbench, `SELECT count(*)::int FROM versions WHERE state <> 'ready' OR NOT curated`)
 			if err == nil && left > 0 {
-				err = pauseFor(ctx, look)
+				err = pauseFor(ctx, pollInterval)
 			}
 			if err != nil {
 				return fmt.Errorf("wait for the documents: %w", err)
@@ -87,8 +87,8 @@ func (c *workersCommand) rows(ctx context.Context, b *workersBed) ([]stageRow, e
 				return b.scale(ctx, "query-worker", count, fmt.Sprintf("SLUICE_QUERY_CONCURRENCY=%d", searchSlots),
 					fmt.Sprintf("SLUICE_QUERY_TENANT_CONCURRENCY=%d", searchSlots), "SLUICE_SLOW_SEARCH=0s")
 			},
-			work: func(ctx context.Context) (worked, error) {
-				return b.crowded(ctx, searchCallers, c.Window, comeAgain, func(ctx context.Context, caller, n int) error {
+			work: func(ctx context.Context) (workResult, error) {
+				return b.runCallers(ctx, searchCallers, c.Window, isRetryable, func(ctx context.Context, caller, n int) error {
 					_, err := b.api.Search(ctx, api.Query{Collection: collections[caller%len(collections)], Query: fmt.Sprintf("%s %d %d", w.topic.name, n, caller), Plan: searchPlan})
 					return err
 				})
@@ -103,25 +103,25 @@ func (c *workersCommand) rows(ctx context.Context, b *workersBed) ([]stageRow, e
 	}, nil
 }
 
-// comeAgain reports whether an error of the API means that the caller should try again.
-func comeAgain(err error) bool {
+// isRetryable reports whether an error of the API means that the caller should try again.
+func isRetryable(err error) bool {
 	return apiclient.IsStatus(err, http.StatusTooManyRequests) || apiclient.IsStatus(err, http.StatusServiceUnavailable)
 }
 
 // collections creates count collections.
-func (b *workersBed) collections(ctx context.Context, name string, count int) (out []string, err error) {
+func (b *workersInstallation) collections(ctx context.Context, name string, count int) (out []string, err error) {
 	for i := range count {
-		made := fmt.Sprintf("%s-%d", name, i)
-		if _, err := b.api.CreateCollection(ctx, api.NewCollection{Name: made}); err != nil {
+		unique := fmt.Sprintf("%s-%d", name, i)
+		if _, err := b.api.CreateCollection(ctx, api.NewCollection{Name: unique}); err != nil {
 			return nil, fmt.Errorf("make a collection: %w", err)
 		}
-		out = append(out, made)
+		out = append(out, unique)
 	}
 	return out, nil
 }
 
 // upload uploads documents of one paragraph each, divided among collections.
-func (b *workersBed) upload(ctx context.Context, w *writer, collections []string, count int) error {
+func (b *workersInstallation) upload(ctx context.Context, w *writer, collections []string, count int) error {
 	for i, collection := range collections {
 		var docs []api.NewDocument
 		for n := i; n < count; n += len(collections) {
@@ -142,7 +142,7 @@ func (b *workersBed) upload(ctx context.Context, w *writer, collections []string
 
 // gatewayRow asks for paraphrases of questions, as searches do. Each caller is a separate tenant,
 // because a gateway lets no more requests of one tenant wait than it has slots.
-func (b *workersBed) gatewayRow(ctx context.Context, c *workersCommand) (stageRow, error) {
+func (b *workersInstallation) gatewayRow(ctx context.Context, c *workersCommand) (stageRow, error) {
 	callers := make([]uuid.UUID, llmCallers)
 	for i := range callers {
 		s, err := b.newSpace(ctx, fmt.Sprintf("caller-%d", i))
@@ -168,8 +168,8 @@ func (b *workersBed) gatewayRow(ctx context.Context, c *workersCommand) (stageRo
 			}
 			return err
 		},
-		work: func(ctx context.Context) (worked, error) {
-			return b.crowded(ctx, len(callers), c.Window, func(err error) bool { return errors.Is(err, schema.ErrTenantOverloaded) },
+		work: func(ctx context.Context) (workResult, error) {
+			return b.runCallers(ctx, len(callers), c.Window, func(err error) bool { return errors.Is(err, schema.ErrTenantOverloaded) },
 				func(ctx context.Context, caller, _ int) error {
 					ctx = bus.Cancels(ctx, func(error) bool { return true }) // cancel the request when the caller leaves
 					// No question is repeated, because gateways cache replies.
@@ -184,7 +184,7 @@ func (b *workersBed) gatewayRow(ctx context.Context, c *workersCommand) (stageRo
 }
 
 // ingestRow ingests documents. More documents wait than can be processed during the measurement.
-func (b *workersBed) ingestRow(c *workersCommand, w *writer) stageRow {
+func (b *workersInstallation) ingestRow(c *workersCommand, w *writer) stageRow {
 	return stageRow{name: "documents", what: "ingest-workers", unit: "documents/s",
 		prepare: func(ctx context.Context) error {
 			b.service.Store(int64(c.Documents))
@@ -198,9 +198,9 @@ func (b *workersBed) ingestRow(c *workersCommand, w *writer) stageRow {
 		scale: func(ctx context.Context, count int) error {
 			return b.scale(ctx, "ingest-worker", count, fmt.Sprintf("SLUICE_INGEST_BATCHES=%d", ingestSlots), fmt.Sprintf("SLUICE_INGEST_BATCH_SIZE=%d", ingestBatch))
 		},
-		work: func(ctx context.Context) (worked, error) {
+		work: func(ctx context.Context) (workResult, error) {
 			if err := pauseFor(ctx, c.Window); err != nil { // until all workers have batches open
-				return worked{}, err
+				return workResult{}, err
 			}
 			out, err := b.during(ctx, 4*c.Window, func(ctx context.Context) (float64, error) {
 				return single[float64](ctx, b.workbench, `SELECT count(*)::float8 FROM versions WHERE state = 'ready'`)
@@ -218,7 +218,7 @@ func (b *workersBed) ingestRow(c *workersCommand, w *writer) stageRow {
 
 // modelsRow calls simulated model servers with one slot each. It shows how NATS distributes
 // requests in a queue group, which is random, and nothing about real model servers.
-func (b *workersBed) modelsRow(c *workersCommand) stageRow {
+func (b *workersInstallation) modelsRow(c *workersCommand) stageRow {
 	type one struct {
 		nc *nats.Conn
 		*waitingModels
@@ -253,8 +253,8 @@ func (b *workersBed) modelsRow(c *workersCommand) stageRow {
 			}
 			return errors.Join(errs...)
 		},
-		work: func(ctx context.Context) (worked, error) {
-			return b.crowded(ctx, modelCallers, c.Window, func(error) bool { return false }, func(ctx context.Context, caller, n int) error {
+		work: func(ctx context.Context) (workResult, error) {
+			return b.runCallers(ctx, modelCallers, c.Window, func(error) bool { return false }, func(ctx context.Context, caller, n int) error {
 				_, _, err := client.Encode(ctx, wire.LaneBulk, []string{fmt.Sprintf("text %d of caller %d", n, caller)})
 				return err
 			})

@@ -28,8 +28,8 @@ func TestWorkersAreMeasuredInTurns(t *testing.T) {
 	row := stageRow{what: "stage", unit: "items/s", scale: func(_ context.Context, count int) error {
 		scaled, running = append(scaled, count), count
 		return nil
-	}, work: func(context.Context) (worked, error) {
-		return worked{items: 10 * math.Sqrt(float64(running)), took: time.Second, cpu: 0.1, busy: 0.2}, nil
+	}, work: func(context.Context) (workResult, error) {
+		return workResult{items: 10 * math.Sqrt(float64(running)), took: time.Second, cpu: 0.1, busy: 0.2}, nil
 	}}
 	f := &findings{Part: "workers"}
 	if err := (&workersCommand{Rounds: 2}).measure(t.Context(), f, row); err != nil {
@@ -52,15 +52,15 @@ func TestWorkersThatFailAreStopped(t *testing.T) {
 	broken := errors.New("broken")
 	last := -1
 	row := stageRow{what: "stage", scale: func(_ context.Context, count int) error { last = count; return nil },
-		work: func(context.Context) (worked, error) { return worked{items: 1, took: time.Second}, broken }}
+		work: func(context.Context) (workResult, error) { return workResult{items: 1, took: time.Second}, broken }}
 	if err := (&workersCommand{Rounds: 1}).measure(t.Context(), &findings{}, row); !errors.Is(err, broken) || last != 0 {
 		t.Errorf("%v, with %d workers left", err, last)
 	}
 }
 
 func TestWorkSaysWhatItTook(t *testing.T) {
-	all := sum([]worked{{items: 10, took: 2 * time.Second, cpu: 0.5, busy: 3}, {items: 30, took: 2 * time.Second, refused: 2, cpu: 0.5, busy: 3}})
-	if got, want := all.says("items/s", 2), "10.0 items/s; 25.0 ms of processor each, 12 % of the machine, of which others took 62 %; 2 refused"; got != want {
+	all := sum([]workResult{{items: 10, took: 2 * time.Second, cpu: 0.5, busy: 3}, {items: 30, took: 2 * time.Second, refused: 2, cpu: 0.5, busy: 3}})
+	if got, want := all.describe("items/s", 2), "10.0 items/s; 25.0 ms of processor each, 12 % of the machine, of which others took 62 %; 2 refused"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -68,7 +68,7 @@ func TestWorkSaysWhatItTook(t *testing.T) {
 func TestCallersEndWithAFailure(t *testing.T) {
 	again, broken := errors.New("come again"), errors.New("broken")
 	var asked atomic.Int64
-	out, err := (&workersBed{}).crowded(t.Context(), 1, time.Hour, func(err error) bool { return errors.Is(err, again) },
+	out, err := (&workersInstallation{}).runCallers(t.Context(), 1, time.Hour, func(err error) bool { return errors.Is(err, again) },
 		func(context.Context, int, int) error {
 			if asked.Add(1) <= 3 {
 				return again
@@ -159,10 +159,10 @@ func TestAWaitingLanguageModelSaysOneThing(t *testing.T) {
 	if err := errors.Join(err, reply.Body.Close(), m.close()); err != nil {
 		t.Fatal(err)
 	}
-	var said struct {
+	var completion struct {
 		Choices []struct{ Message struct{ Content string } }
 	}
-	if err := json.Unmarshal(body, &said); err != nil || len(said.Choices) != 1 || said.Choices[0].Message.Content != waitingReply {
+	if err := json.Unmarshal(body, &completion); err != nil || len(completion.Choices) != 1 || completion.Choices[0].Message.Content != waitingReply {
 		t.Errorf("it said %s: %v", body, err)
 	}
 }

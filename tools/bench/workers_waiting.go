@@ -42,7 +42,7 @@ func newWaitingModels(nc *nats.Conn, service *atomic.Int64, slots int) (*waiting
 	if slots > 0 {
 		m.slots = make(chan struct{}, slots)
 	}
-	err := errors.Join(waits(ctx, m, nc, wire.OpEncode, waitingEncode), waits(ctx, m, nc, wire.OpSegment, waitingSegment), waits(ctx, m, nc, wire.OpInfo, waitingInfo))
+	err := errors.Join(serveAfter(ctx, m, nc, wire.OpEncode, waitingEncode), serveAfter(ctx, m, nc, wire.OpSegment, waitingSegment), serveAfter(ctx, m, nc, wire.OpInfo, waitingInfo))
 	if err == nil {
 		err = nc.Flush()
 	}
@@ -52,8 +52,8 @@ func newWaitingModels(nc *nats.Conn, service *atomic.Int64, slots int) (*waiting
 	return m, nil
 }
 
-// waits subscribes to an operation.
-func waits[Request, Reply any](ctx context.Context, m *waitingModels, nc *nats.Conn, op wire.ModelOp, answer func(Request) Reply) error {
+// serveAfter subscribes to an operation.
+func serveAfter[Request, Reply any](ctx context.Context, m *waitingModels, nc *nats.Conn, op wire.ModelOp, answer func(Request) Reply) error {
 	sub, err := nc.QueueSubscribe(wire.ModelSubject(op), wire.ModelGroup, func(msg *nats.Msg) {
 		m.work.Go(func() {
 			var r Request

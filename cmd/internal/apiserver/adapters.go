@@ -61,8 +61,8 @@ func translateBlobError(ctx context.Context, err error) error {
 type tenantAPI struct {
 	*tenants.TenantStore
 	*ledger.LedgerStore
-	auth    *auth.Auth
-	lookups *lookups
+	auth        *auth.Auth
+	tenantCache *tenantCache
 }
 
 // CreateTenant implements httpapi.Tenants.
@@ -79,7 +79,7 @@ func (t tenantAPI) CreateKey(ctx context.Context, p schema.Principal, k schema.N
 func (t tenantAPI) RevokeKey(ctx context.Context, p schema.Principal, id uuid.UUID) error {
 	err := t.auth.RevokeKey(ctx, p, id)
 	if err == nil {
-		t.lookups.changed(ctx, p.Tenant)
+		t.tenantCache.changed(ctx, p.Tenant)
 	}
 	return err
 }
@@ -88,7 +88,7 @@ func (t tenantAPI) RevokeKey(ctx context.Context, p schema.Principal, id uuid.UU
 func (t tenantAPI) RotateKey(ctx context.Context, p schema.Principal, id uuid.UUID, overlap time.Duration) (schema.Key, string, error) {
 	next, key, err := t.auth.RotateKey(ctx, p, id, overlap)
 	if err == nil {
-		t.lookups.changed(ctx, p.Tenant)
+		t.tenantCache.changed(ctx, p.Tenant)
 	}
 	return next, key, err
 }
@@ -111,37 +111,37 @@ func deadline(ctx context.Context) time.Time {
 
 // Search implements httpapi.Questions.
 func (a questionAPI) Search(ctx context.Context, p schema.Principal, q schema.Query) (schema.SearchResult, error) {
-	asked, err := a.plans.resolve(ctx, p, q)
+	plan, err := a.plans.resolve(ctx, p, q)
 	if err != nil {
 		return schema.SearchResult{}, err
 	}
-	q.Plan, q.PlanText = asked.name, asked.text
-	ctx, leave := a.asking(ctx)
-	defer leave()
+	q.Plan, q.PlanText = plan.name, plan.text
+	ctx, cancel := a.waitContext(ctx)
+	defer cancel()
 	request := wire.SearchRequest{Envelope: wire.Header(), SearchQuery: wire.SearchQuery{Principal: p, Query: q}, Deadline: deadline(ctx)}
 	reply, err := bus.Route(a.workers, wire.SearchSubject, q.Collection, func(at string) (wire.SearchReply, error) {
 		return bus.Request[wire.SearchReply](ctx, a.nats, at, request, bus.SignedBy(a.signer))
 	})
 	if err != nil {
-		return schema.SearchResult{}, given(ctx, err)
+		return schema.SearchResult{}, clientError(ctx, err)
 	}
 	if reply.Error != nil {
 		return schema.SearchResult{}, reply.Error
 	}
-	reply.PlanNote = asked.note
+	reply.PlanNote = plan.note
 	return reply.SearchResult, nil
 }
 
 // create stores a question. A question that names an unknown plan is refused before it is stored.
 // note says why the plan isn't the collection's.
 func (a questionAPI) create(ctx context.Context, p schema.Principal, q schema.Query, async bool) (_ schema.Job, note string, _ error) {
-	asked, err := a.plans.resolve(ctx, p, q)
+	plan, err := a.plans.resolve(ctx, p, q)
 	if err != nil {
 		return schema.Job{}, "", err
 	}
-	q.Plan, q.PlanText = asked.name, asked.text
+	q.Plan, q.PlanText = plan.name, plan.text
 	job, err := a.CreateQuestion(ctx, p, questions.NewQuestion{Query: q, Async: async, Until: deadline(ctx), Trace: bus.Traceparent(ctx)})
-	return job, asked.note, err
+	return job, plan.note, err
 }
 
 // StartJob implements httpapi.Questions.

@@ -57,16 +57,16 @@ type Deps struct {
 	Temporal  client.Client // for the state of task queues; nil: none is shown
 	Namespace string        // the Temporal namespace of the task queues
 
-	// Room returns a schema.ErrStorageFull if nothing may be uploaded now; nil: uploads are always
-	// possible.
-	Room func() error
+	// CheckDisk returns a schema.ErrStorageFull if nothing may be uploaded now; nil: uploads are
+	// always possible.
+	CheckDisk func() error
 	// Ready returns an error if this server cannot do its work; the database and NATS are checked
 	// besides. nil: nothing else is checked.
 	Ready func() error
 
-	// Remember is how long collections and plans are cached unless another API server announces
+	// CacheTTL is how long collections and plans are cached unless another API server announces
 	// that they have changed; 0: 3 s.
-	Remember      time.Duration
+	CacheTTL      time.Duration
 	BodyIdle      time.Duration // as httpserver.Limits.Idle
 	TenantStreams int           // as httpapi.Options.TenantStreams
 }
@@ -123,24 +123,24 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 	kept := stores.Of(d.Store)
 	keys := auth.New(kept.TenantStore)
 	running := operationAPI{questions: kept.QuestionStore, tenants: kept.TenantStore, nats: d.NATS, hub: newEventHub(d.NATS), temporal: d.Temporal, namespace: d.Namespace}
-	lookups := newLookups(d.NATS, d.Remember, keys.ForgetTenant)
-	named := planAPI{catalogue, kept.PlanStore, kept.DocumentStore, lookups}
+	tenantCache := newTenantCache(d.NATS, d.CacheTTL, keys.ForgetTenant)
+	named := planAPI{catalogue, kept.PlanStore, kept.DocumentStore, tenantCache}
 	stopping := make(chan struct{})
 	pages, err := manual.New(docs.Pages)
 	if err != nil {
 		return nil, err
 	}
-	waiting, cutShort := context.WithCancel(context.WithoutCancel(ctx))
+	waiting, cancelWaiting := context.WithCancel(context.WithoutCancel(ctx))
 	workers := bus.NewWorkers(d.NATS)
 	asked := questionAPI{QuestionStore: kept.QuestionStore, nats: d.NATS, workers: workers, signer: d.Signer, plans: named, waiting: waiting}
-	people := peopleAPI{keys, lookups}
+	people := peopleAPI{keys, tenantCache}
 	recorder := audit.NewRecorder(kept.AuditStore)
 	record := recorder.Record
 	if c.AuditReads == auditOff {
 		record = nil
 	}
 	permits := auth.NewPermits(kept.AccessStore)
-	uploads := documents.New(kept, documents.Options{MaxBytes: c.MaxUpload << 20, Room: d.Room})
+	uploads := documents.New(kept, documents.Options{MaxBytes: c.MaxUpload << 20, CheckDisk: d.CheckDisk})
 	handler := httpapi.New(httpapi.Options{
 		Standalone:  conversation.Standalone,
 		Version:     d.Version,
@@ -167,7 +167,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		Evaluations:   evaluationAPI{kept.EvaluationStore},
 		Judge:         judgeAPI{asked},
 		Ratings:       kept,
-		Tenants:       tenantAPI{TenantStore: kept.TenantStore, LedgerStore: kept.LedgerStore, auth: keys, lookups: lookups},
+		Tenants:       tenantAPI{TenantStore: kept.TenantStore, LedgerStore: kept.LedgerStore, auth: keys, tenantCache: tenantCache},
 		Audit:         kept.AuditStore,
 		Record:        record,
 		Operations:    running,
@@ -186,7 +186,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 			}
 			return d.Store.Ping(ctx)
 		},
-		Degraded:       func(ctx context.Context) string { return lacking(ctx, d.Store) },
+		Degraded:       func(ctx context.Context) string { return unavailableParts(ctx, d.Store) },
 		PeopleSessions: people,
 		TrustedProxies: proxies,
 	})
@@ -197,22 +197,22 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 	handler = web.Mount(mcpserver.Mount(pages.Mount(handler), d.Version, signInAt))
 	s := &Server{listener: listener, bodyIdle: d.BodyIdle, certificate: certificate}
 	s.Func = lifecycle.NewFunc("api", func(ctx context.Context) (lifecycle.Run, error) {
-		return s.serve(ctx, handler, recorder, []subscribe{lookups.listen, workers.Listen}, stopping, cutShort)
+		return s.serve(ctx, handler, recorder, []subscribe{tenantCache.listen, workers.Listen}, stopping, cancelWaiting)
 	})
 	return s, nil
 }
 
-// lackingLimit is short because clients that check whether a server is ready do not wait long.
-const lackingLimit = 500 * time.Millisecond
+// readyTimeout is short because clients that check whether a server is ready do not wait long.
+const readyTimeout = 500 * time.Millisecond
 
-// lacking returns "s3" if S3 does not answer. The server is ready all the same: searches and
-// questions do not need S3.
-func lacking(ctx context.Context, s *store.Store) string {
+// unavailableParts returns "s3" if S3 does not answer. The server is ready all the same: searches
+// and questions do not need S3.
+func unavailableParts(ctx context.Context, s *store.Store) string {
 	objects := s.Options().Objects
 	if objects == nil {
 		return ""
 	}
-	ctx, cancel := context.WithTimeout(ctx, lackingLimit)
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	if err := objects.Check(ctx); err != nil {
 		slog.WarnContext(ctx, "the API is ready, except for uploads and downloads", "error", err)
@@ -273,7 +273,7 @@ func (s *Server) Close() { _ = s.listener.Close() }
 // subscribe listens to messages of other processes until stop is called.
 type subscribe func() (stop func(), err error)
 
-func (s *Server) serve(ctx context.Context, handler http.Handler, recorder *audit.Recorder, listeners []subscribe, stopping chan struct{}, cutShort func()) (lifecycle.Run, error) {
+func (s *Server) serve(ctx context.Context, handler http.Handler, recorder *audit.Recorder, listeners []subscribe, stopping chan struct{}, cancelWaiting func()) (lifecycle.Run, error) {
 	var stops []func()
 	unsubscribe := func() {
 		for _, stop := range stops {
@@ -313,9 +313,9 @@ func (s *Server) serve(ctx context.Context, handler http.Handler, recorder *audi
 	}()
 	return lifecycle.Run{Done: done, Err: func() error { return failure }, Stop: func(ctx context.Context) error {
 		defer cancel()
-		inTime, giveUp := lifecycle.Share(ctx, stopShare)
-		defer giveUp()
-		defer context.AfterFunc(inTime, cutShort)()
+		inTime, release := lifecycle.Share(ctx, stopShare)
+		defer release()
+		defer context.AfterFunc(inTime, cancelWaiting)()
 		err := server.Shutdown(ctx)
 		if err != nil {
 			cancel()

@@ -20,36 +20,36 @@ import (
 )
 
 // Ask implements httpapi.Questions.
-func (a questionAPI) Ask(ctx context.Context, p schema.Principal, q schema.Query, tell func(httpapi.Progress)) (schema.Answer, error) {
+func (a questionAPI) Ask(ctx context.Context, p schema.Principal, q schema.Query, progress func(httpapi.Progress)) (schema.Answer, error) {
 	job, note, err := a.create(ctx, p, q, false)
 	if err != nil {
 		return schema.Answer{}, err
 	}
-	if tell != nil {
-		tell(httpapi.Progress{Question: job.ID})
+	if progress != nil {
+		progress(httpapi.Progress{Question: job.ID})
 	}
-	ctx, leave := a.asking(ctx)
-	defer leave()
+	ctx, cancel := a.waitContext(ctx)
+	defer cancel()
 	request := wire.AskRequest{Envelope: wire.Header(), SearchQuery: wire.SearchQuery{Principal: p, Query: q}, Question: job.ID, Deadline: deadline(ctx)}
 	reply, err := bus.Route(a.workers, wire.AskSubject, q.Collection, func(at string) (wire.AskReply, error) {
-		if tell == nil {
+		if progress == nil {
 			return bus.Request[wire.AskReply](ctx, a.nats, at, request, bus.SignedBy(a.signer))
 		}
 		return bus.RequestStream[wire.AskReply](ctx, a.nats, at, func(stream string) any {
 			request.Stream = stream
 			return request
-		}, func(part string, data []byte) { passOn(ctx, part, data, tell) }, bus.SignedBy(a.signer))
+		}, func(part string, data []byte) { forwardProgress(ctx, part, data, progress) }, bus.SignedBy(a.signer))
 	})
 	switch {
 	case err != nil:
-		err = given(ctx, err)
+		err = clientError(ctx, err)
 	case reply.Error != nil:
 		err = reply.Error
 	case reply.Answer == nil:
 		err = fmt.Errorf("question %s: the reply has no answer", job.ID)
 	}
 	if err != nil {
-		a.unanswered(ctx, p, job.ID, err)
+		a.failUnanswered(ctx, p, job.ID, err)
 		return schema.Answer{}, err
 	}
 	reply.Answer.ID, reply.Answer.PlanNote, reply.Answer.Question = job.ID, note, q.Original()
@@ -67,9 +67,9 @@ func (a questionAPI) Ask(ctx context.Context, p schema.Principal, q schema.Query
 	return *reply.Answer, nil
 }
 
-// unanswered fails a question whose request has ended without an answer. Usually its worker has
+// failUnanswered fails a question whose request has ended without an answer. Usually its worker has
 // done so already, unless the worker died or never got the question.
-func (a questionAPI) unanswered(ctx context.Context, p schema.Principal, question uuid.UUID, why error) {
+func (a questionAPI) failUnanswered(ctx context.Context, p schema.Principal, question uuid.UUID, why error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	in := wire.QuestionInput{Tenant: p.Tenant, Question: question, Attempt: 1}
@@ -81,9 +81,9 @@ func (a questionAPI) unanswered(ctx context.Context, p schema.Principal, questio
 // errStopping is the error of questions that have no answer when the server stops.
 var errStopping = fmt.Errorf("the server is stopping; ask again: %w", schema.ErrUnavailable)
 
-// asking returns the context of a question that a client waits for. When the client disconnects or
-// the server stops, the workers are notified.
-func (a questionAPI) asking(ctx context.Context) (context.Context, func()) {
+// waitContext returns the context of a question that a client waits for. When the client
+// disconnects or the server stops, the workers are notified.
+func (a questionAPI) waitContext(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := func() bool { return true }
 	if a.waiting != nil {
@@ -96,28 +96,28 @@ func (a questionAPI) asking(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// given returns the error that the client gets: errStopping if the server stops, else err.
-func given(ctx context.Context, err error) error {
+// clientError returns the error that the client gets: errStopping if the server stops, else err.
+func clientError(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), errStopping) {
 		return errStopping
 	}
 	return err
 }
 
-// passOn passes on one message of a stream. A message that cannot be decoded, such as one of a
-// newer build, is left out: the answer does not depend on it.
-func passOn(ctx context.Context, part string, data []byte, tell func(httpapi.Progress)) {
+// forwardProgress passes on one message of a stream. A message that cannot be decoded, such as one
+// of a newer build, is left out: the answer does not depend on it.
+func forwardProgress(ctx context.Context, part string, data []byte, progress func(httpapi.Progress)) {
 	var err error
 	switch part {
 	case wire.PartStage:
 		var m wire.QuestionStage
 		if m, err = wire.Decode[wire.QuestionStage](data); err == nil {
-			tell(httpapi.Progress{Stage: &api.StageEvent{Stage: m.Stage, Round: m.Round, Candidates: m.Candidates}})
+			progress(httpapi.Progress{Stage: &api.StageEvent{Stage: m.Stage, Round: m.Round, Candidates: m.Candidates}})
 		}
 	case wire.PartText:
 		var m wire.LLMDelta
 		if m, err = wire.Decode[wire.LLMDelta](data); err == nil {
-			tell(httpapi.Progress{Delta: &api.DeltaEvent{Text: m.Text, Restart: m.Restart}})
+			progress(httpapi.Progress{Delta: &api.DeltaEvent{Text: m.Text, Restart: m.Restart}})
 		}
 	}
 	if err != nil {

@@ -23,8 +23,8 @@ func (w *world) answering(answer func(context.Context, wire.AskRequest) wire.Ask
 		func(e *schema.RemoteError) wire.AskReply { return wire.AskReply{Error: e} }))
 }
 
-// tell sends a message of a question's stream.
-func (w *world) tell(r wire.AskRequest, part string, m any) {
+// sendPart sends a message of a question's stream.
+func (w *world) sendPart(r wire.AskRequest, part string, m any) {
 	data, err := wire.Encode(m)
 	if err == nil {
 		err = w.nats.Publish(wire.StreamSubject(r.Stream, part), data)
@@ -42,30 +42,30 @@ func TestAnAnswerIsStreamedThroughTheAPI(t *testing.T) {
 		if !slices.Equal(r.Choices, choices) {
 			t.Errorf("the question has the choices %q", r.Choices)
 		}
-		w.tell(r, wire.PartStage, wire.QuestionStage{Envelope: wire.Header(), Question: r.Question, Stage: "generate", Candidates: 8})
-		w.tell(r, wire.PartText, wire.LLMDelta{Envelope: wire.Header(), Text: "Fi"})
-		w.tell(r, wire.PartText, wire.LLMDelta{Envelope: wire.Envelope{V: 99}, Text: "from a newer one"})
-		w.tell(r, wire.PartText, wire.LLMDelta{Envelope: wire.Header(), Text: "ve"})
+		w.sendPart(r, wire.PartStage, wire.QuestionStage{Envelope: wire.Header(), Question: r.Question, Stage: "generate", Candidates: 8})
+		w.sendPart(r, wire.PartText, wire.LLMDelta{Envelope: wire.Header(), Text: "Fi"})
+		w.sendPart(r, wire.PartText, wire.LLMDelta{Envelope: wire.Envelope{V: 99}, Text: "from a newer one"})
+		w.sendPart(r, wire.PartText, wire.LLMDelta{Envelope: wire.Header(), Text: "ve"})
 		return wire.AskReply{Envelope: wire.Header(), Answer: &schema.Answer{Answer: "Five.", Choice: 2}}
 	})
 	c, err := apiclient.New(w.url, w.key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := ""
+	progress := ""
 	a, err := c.AskStreaming(t.Context(), api.Query{Collection: "c", Query: "How many?", Choices: choices}, func(p apiclient.Progress) {
 		if p.Stage != nil {
-			told += p.Stage.Stage + ": "
+			progress += p.Stage.Stage + ": "
 		}
 		if p.Delta != nil && p.Delta.Restart {
-			told += ", no: "
+			progress += ", no: "
 		}
 		if p.Delta != nil {
-			told += p.Delta.Text
+			progress += p.Delta.Text
 		}
 	})
-	if err != nil || a.Answer != "Five." || a.Choice != 2 || told != "generate: Five, no: Five." {
-		t.Errorf("told %q, got %+v, %v", told, a, err)
+	if err != nil || a.Answer != "Five." || a.Choice != 2 || progress != "generate: Five, no: Five." {
+		t.Errorf("told %q, got %+v, %v", progress, a, err)
 	}
 	if stored := scalar[[]string](w, `SELECT choices FROM questions`); !slices.Equal(stored, choices) {
 		t.Errorf("stored are the choices %q", stored)

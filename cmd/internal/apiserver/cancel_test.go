@@ -23,7 +23,7 @@ func TestWhoLeavesCancelsTheQuestion(t *testing.T) {
 	began, ended := make(chan struct{}, 1), make(chan error, 1)
 	w.answering(func(ctx context.Context, r wire.AskRequest) wire.AskReply {
 		if r.Stream != "" {
-			w.tell(r, wire.PartText, wire.LLMDelta{Envelope: wire.Header(), Text: "Fi"})
+			w.sendPart(r, wire.PartText, wire.LLMDelta{Envelope: wire.Header(), Text: "Fi"})
 		}
 		began <- struct{}{}
 		<-ctx.Done()

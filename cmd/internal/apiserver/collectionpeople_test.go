@@ -27,19 +27,19 @@ import (
 
 const personPassword = "a password for tests"
 
-// provided is a world whose people sign in at an identity provider.
-type provided struct {
+// signInTest is a world whose people sign in at an identity provider.
+type signInTest struct {
 	*world
 	provider *localtest.OIDC
 	file     string // path of the access rules
 }
 
-func newProvided(t *testing.T, users ...localtest.OIDCUser) provided {
+func newSignInTest(t *testing.T, users ...localtest.OIDCUser) signInTest {
 	t.Helper()
 	for i := range users {
 		users[i].ID, users[i].Name, users[i].Password = "id-"+users[i].Username, users[i].Username, personPassword
 	}
-	p := provided{provider: localtest.NewOIDC(t, users...), file: filepath.Join(t.TempDir(), "access.yaml")}
+	p := signInTest{provider: localtest.NewOIDC(t, users...), file: filepath.Join(t.TempDir(), "access.yaml")}
 	p.allow(t)
 	p.world = newWorldServed(t, localtest.Database(t), store.Options{}, config.HTTP{SessionSecret: strings.Repeat("s", 32)},
 		apiserver.Deps{OIDC: config.OIDC{OIDCIssuer: p.provider.Issuer(), OIDCClientID: p.provider.ClientID, OIDCClientSecret: p.provider.ClientSecret,
@@ -48,7 +48,7 @@ func newProvided(t *testing.T, users ...localtest.OIDCUser) provided {
 }
 
 // allow writes the access rules.
-func (p provided) allow(t *testing.T, rules ...string) {
+func (p signInTest) allow(t *testing.T, rules ...string) {
 	t.Helper()
 	text := "rules: [" + strings.Join(rules, ",\n  ") + "]\n"
 	if err := os.WriteFile(p.file+".new", []byte(text), 0o600); err != nil {
@@ -60,7 +60,7 @@ func (p provided) allow(t *testing.T, rules ...string) {
 }
 
 // signIn signs a user in as a browser does. Without a session it returns the server's message.
-func (p provided) signIn(name string) (who user, refusal string) {
+func (p signInTest) signIn(name string) (who user, refusal string) {
 	p.t.Helper()
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	get := func(url string, cookies []*http.Cookie) *http.Response {
@@ -94,7 +94,7 @@ func (p provided) signIn(name string) (who user, refusal string) {
 }
 
 // enter signs a user in who must have access.
-func (p provided) enter(name string) user {
+func (p signInTest) enter(name string) user {
 	p.t.Helper()
 	who, refusal := p.signIn(name)
 	if refusal != "" {
@@ -103,7 +103,7 @@ func (p provided) enter(name string) user {
 	return who
 }
 
-func (p provided) collection(name string) (made schema.Collection) {
+func (p signInTest) collection(name string) (made schema.Collection) {
 	p.t.Helper()
 	p.post("/v1/collections", api.NewCollection{Name: name}, "").want(http.StatusCreated, &made)
 	return made
@@ -112,7 +112,7 @@ func (p provided) collection(name string) (made schema.Collection) {
 var oneDocument = api.Upload{Documents: []api.NewDocument{{ExternalID: "a", Text: "a"}}}
 
 func TestAPersonOfACollection(t *testing.T) {
-	p := newProvided(t, localtest.OIDCUser{Username: "ann", Groups: []string{"legal"}})
+	p := newSignInTest(t, localtest.OIDCUser{Username: "ann", Groups: []string{"legal"}})
 	contracts := p.collection("contracts")
 	p.collection("handbook")
 	var stored api.UploadResult
@@ -130,17 +130,17 @@ func TestAPersonOfACollection(t *testing.T) {
 	p.allow(t, "{group: legal, tenant: first, role: contributor, collections: [contracts]}")
 	browser := p.enter("ann")
 	token, _ := p.provider.Tokens(localtest.Assistant, "ann", personPassword)
-	for way, ann := range map[string]user{"by session": browser, "by token": {t: t, url: p.url, key: token}} {
+	for method, ann := range map[string]user{"by session": browser, "by token": {t: t, url: p.url, key: token}} {
 		get := func(path string) response { return ann.do(http.MethodGet, path, nil, "") }
 		var me api.Identity
 		get("/v1/whoami").want(http.StatusOK, &me)
 		if len(me.Scopes) != 0 || len(me.Collections) != 1 || me.Collections[0].Collection != contracts.ID || me.Collections[0].Name != "contracts" ||
 			!slices.Equal(me.Collections[0].Scopes, []schema.Scope{schema.ScopeIngest, schema.ScopeQuery}) {
-			t.Errorf("%s ann is %+v", way, me)
+			t.Errorf("%s ann is %+v", method, me)
 		}
 		var page api.Page[schema.Collection]
 		if get("/v1/collections").want(http.StatusOK, &page); len(page.Items) != 1 || page.Items[0].ID != contracts.ID {
-			t.Errorf("%s ann lists %+v", way, page.Items)
+			t.Errorf("%s ann lists %+v", method, page.Items)
 		}
 		ann.post("/v1/collections/contracts/documents", oneDocument, "").want(http.StatusOK, &stored)
 		get("/v1/documents/"+stored.Documents[0].Document.String()).want(http.StatusOK, nil)
@@ -165,7 +165,7 @@ func TestAPersonOfACollection(t *testing.T) {
 }
 
 func TestRulesOfCollectionsHoldFromTheNextSignIn(t *testing.T) {
-	p := newProvided(t, localtest.OIDCUser{Username: "bob", Groups: []string{"staff", "legal"}})
+	p := newSignInTest(t, localtest.OIDCUser{Username: "bob", Groups: []string{"staff", "legal"}})
 	p.collection("contracts")
 	p.collection("handbook")
 	upload := func(who user, collection string, status int) {
@@ -215,7 +215,7 @@ func TestRulesOfCollectionsThatAreNotThere(t *testing.T) {
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(log, nil)))
 	t.Cleanup(func() { slog.SetDefault(before) })
-	p := newProvided(t, localtest.OIDCUser{Username: "ann", Groups: []string{"legal"}})
+	p := newSignInTest(t, localtest.OIDCUser{Username: "ann", Groups: []string{"legal"}})
 	p.collection("contracts")
 
 	p.allow(t, "{group: legal, tenant: first, role: reader, labels: [board], collections: [contracts]}",

@@ -19,9 +19,9 @@ import (
 	"github.com/sluice-rag/sluice/internal/store"
 )
 
-// cutter forwards the messages of a server and its database until a number of commits have
+// commitCutter forwards the messages of a server and its database until a number of commits have
 // succeeded. Then neither gets any more messages.
-type cutter struct {
+type commitCutter struct {
 	address, target string
 	listener        net.Listener
 	running         sync.WaitGroup
@@ -32,14 +32,14 @@ type cutter struct {
 	open    map[net.Conn]bool
 }
 
-func newCutter(t *testing.T, target string) *cutter {
+func newCommitCutter(t *testing.T, target string) *commitCutter {
 	t.Helper()
 	var lc net.ListenConfig
 	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cutter{address: l.Addr().String(), target: target, listener: l, open: map[net.Conn]bool{}}
+	c := &commitCutter{address: l.Addr().String(), target: target, listener: l, open: map[net.Conn]bool{}}
 	c.running.Go(c.accept)
 	t.Cleanup(func() {
 		_ = l.Close()
@@ -49,7 +49,7 @@ func newCutter(t *testing.T, target string) *cutter {
 	return c
 }
 
-func (c *cutter) accept() {
+func (c *commitCutter) accept() {
 	for {
 		client, err := c.listener.Accept()
 		if err != nil {
@@ -76,7 +76,7 @@ func (c *cutter) accept() {
 }
 
 // keep records connections; after the cut it refuses them.
-func (c *cutter) keep(both ...net.Conn) bool {
+func (c *commitCutter) keep(both ...net.Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, conn := range both {
@@ -87,7 +87,7 @@ func (c *cutter) keep(both ...net.Conn) bool {
 
 // replies forwards the database's messages: one byte for the type, four for the length including
 // themselves, and the rest.
-func (c *cutter) replies(client io.Writer, server io.Reader) {
+func (c *commitCutter) replies(client io.Writer, server io.Reader) {
 	for {
 		head := make([]byte, 5)
 		if _, err := io.ReadFull(server, head); err != nil {
@@ -108,7 +108,7 @@ func (c *cutter) replies(client io.Writer, server io.Reader) {
 }
 
 // committed counts a commit, and reports whether it is the last one before the cut.
-func (c *cutter) committed() bool {
+func (c *commitCutter) committed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.commits == 0 {
@@ -119,7 +119,7 @@ func (c *cutter) committed() bool {
 	return c.cut
 }
 
-func (c *cutter) end() {
+func (c *commitCutter) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cut = true
@@ -128,15 +128,15 @@ func (c *cutter) end() {
 	}
 }
 
-// killedAfter sends a request to another server on w's database, which is cut off after a number of
+// sendAndCut sends a request to another server on w's database, which is cut off after a number of
 // commits. It reports whether there were that many.
-func (w *world) killedAfter(commits int, path string, body any, key string) (response, bool) {
+func (w *world) sendAndCut(commits int, path string, body any, key string) (response, bool) {
 	w.t.Helper()
 	u, err := url.Parse(w.database)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	c := newCutter(w.t, u.Host)
+	c := newCommitCutter(w.t, u.Host)
 	u.Host = c.address
 	s, err := store.Open(w.t.Context(), u.String(), store.Options{MaxConns: 4})
 	if err != nil {
@@ -164,8 +164,8 @@ func (w *world) killedAfter(commits int, path string, body any, key string) (res
 	return got, cut
 }
 
-// takers are the operations of the API that take an idempotency key.
-func (w *world) takers() map[string]bool {
+// idempotentOperations are the operations of the API that take an idempotency key.
+func (w *world) idempotentOperations() map[string]bool {
 	w.t.Helper()
 	var spec struct {
 		Paths map[string]map[string]struct {

@@ -22,7 +22,7 @@ func TestUploadsLeaveRoomOnTheDisk(t *testing.T) {
 	w.post("/v1/collections", api.NewCollection{Name: "c"}, "").want(http.StatusCreated, nil)
 	disk := localtest.Disk(t, 20<<20)
 	server := startServer(t, config.HTTP{}, apiserver.Deps{Store: w.store.Store, NATS: w.nats,
-		Room: func() error { return local.Room(disk, 512<<20) }})
+		CheckDisk: func() error { return local.CheckDisk(disk, 512<<20) }})
 	u := user{t: t, url: server.URL(), key: w.key}
 	upload := func() response {
 		return u.post("/v1/collections/c/documents", api.Upload{Documents: []api.NewDocument{{ExternalID: "a", Text: "a"}}}, "upload")

@@ -13,7 +13,7 @@ import (
 
 // FollowJob implements httpapi.Questions. Changes of state come as events, steps and text from the
 // worker that runs them.
-func (a questionAPI) FollowJob(ctx context.Context, p schema.Principal, id uuid.UUID, tell func(text string)) (<-chan struct{}, error) {
+func (a questionAPI) FollowJob(ctx context.Context, p schema.Principal, id uuid.UUID, onText func(text string)) (<-chan struct{}, error) {
 	changed := make(chan struct{}, 1)
 	hint := func() {
 		select {
@@ -21,13 +21,13 @@ func (a questionAPI) FollowJob(ctx context.Context, p schema.Principal, id uuid.
 		default: // an earlier hint is still unread, which is enough
 		}
 	}
-	for subject, heard := range map[string]nats.MsgHandler{
+	for subject, handler := range map[string]nats.MsgHandler{
 		wire.StageSubject(p.Tenant, id): func(*nats.Msg) { hint() },
 		wire.TextSubject(p.Tenant, id): func(m *nats.Msg) {
 			// A message that cannot be decoded, such as one of a newer worker, is left out: the job
 			// has its result.
 			if t, err := wire.Decode[wire.QuestionText](m.Data); err == nil && t.Question == id {
-				tell(t.Text)
+				onText(t.Text)
 			}
 		},
 		wire.QuestionEventsOf(p.Tenant): func(m *nats.Msg) {
@@ -37,7 +37,7 @@ func (a questionAPI) FollowJob(ctx context.Context, p schema.Principal, id uuid.
 			}
 		},
 	} {
-		sub, err := a.nats.Subscribe(subject, heard)
+		sub, err := a.nats.Subscribe(subject, handler)
 		if err != nil {
 			return nil, fmt.Errorf("follow job %s: %w", id, err)
 		}

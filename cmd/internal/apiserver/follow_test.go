@@ -42,12 +42,12 @@ func TestAJobIsFollowedToItsEnd(t *testing.T) {
 	text := func(text string) {
 		w.hint(wire.TextSubject(in.Tenant, job.ID), wire.QuestionText{Envelope: wire.Header(), Question: job.ID, Text: text})
 	}
-	var told []string
-	var said []api.DeltaEvent
+	var states []string
+	var deltas []api.DeltaEvent
 	ended, err := c.FollowJob(t.Context(), job.ID, func(j schema.Job) {
-		told = append(told, string(j.State)+" "+j.Stage)
+		states = append(states, string(j.State)+" "+j.Stage)
 		var failure error
-		switch told[len(told)-1] { // each step follows the report of the one before
+		switch states[len(states)-1] { // each step follows the report of the one before
 		case "queued ":
 			_, failure = questions.Begin(t.Context(), in)
 			event(wire.EventQuestionRunning)
@@ -61,9 +61,9 @@ func TestAJobIsFollowedToItsEnd(t *testing.T) {
 			t.Error(failure)
 		}
 	}, func(d api.DeltaEvent) {
-		said = append(said, d)
+		deltas = append(deltas, d)
 		var failure error
-		switch len(said) { // each message follows the receipt of the one before
+		switch len(deltas) { // each message follows the receipt of the one before
 		case 1:
 			w.hint(wire.TextSubject(in.Tenant, job.ID), wire.QuestionText{Envelope: wire.Envelope{V: 99}, Question: job.ID, Text: "a newer worker's"})
 			text("Half of")
@@ -77,16 +77,16 @@ func TestAJobIsFollowedToItsEnd(t *testing.T) {
 			t.Error(failure)
 		}
 	})
-	if want := []api.DeltaEvent{{Text: "Half", Restart: true}, {Text: " of"}, {Text: "Anew", Restart: true}, {Text: "a", Restart: true, Checked: true}}; !slices.Equal(said, want) {
-		t.Errorf("of the answer it was told %+v", said)
+	if want := []api.DeltaEvent{{Text: "Half", Restart: true}, {Text: " of"}, {Text: "Anew", Restart: true}, {Text: "a", Restart: true, Checked: true}}; !slices.Equal(deltas, want) {
+		t.Errorf("of the answer it was told %+v", deltas)
 	}
-	if err != nil || ended.State != schema.JobAnswered || ended.Result == nil || ended.Result.Answer != "a" || len(told) != 4 {
-		t.Errorf("told %q, ended %+v, %v", told, ended, err)
+	if err != nil || ended.State != schema.JobAnswered || ended.Result == nil || ended.Result.Answer != "a" || len(states) != 4 {
+		t.Errorf("told %q, ended %+v, %v", states, ended, err)
 	}
 	// A client that comes after the end gets the end at once.
-	told = nil
-	if again, err := c.FollowJob(t.Context(), job.ID, func(j schema.Job) { told = append(told, string(j.State)) }, func(d api.DeltaEvent) { t.Errorf("told %+v of what is over", d) }); err != nil || again.Result == nil || len(told) != 1 {
-		t.Errorf("followed again: told %q, %+v, %v", told, again, err)
+	states = nil
+	if again, err := c.FollowJob(t.Context(), job.ID, func(j schema.Job) { states = append(states, string(j.State)) }, func(d api.DeltaEvent) { t.Errorf("told %+v of what is over", d) }); err != nil || again.Result == nil || len(states) != 1 {
+		t.Errorf("followed again: told %q, %+v, %v", states, again, err)
 	}
 }
 

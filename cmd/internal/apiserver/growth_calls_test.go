@@ -27,8 +27,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// uncalled are the operations that this test doesn't call, with the reason.
-var uncalled = map[string]string{
+// skippedOperations are the operations that this test doesn't call, with the reason.
+var skippedOperations = map[string]string{
 	"follow-events": "it doesn't end, and what it tells comes from NATS; it reads the key alone, as all do",
 	"end-session":   "it needs a browser's cookie, and has no statement but those of other keys",
 	"begin-oidc":    "it has no statement",
@@ -39,7 +39,7 @@ var uncalled = map[string]string{
 
 // calls calls operations of the API's description by their ids.
 type calls struct {
-	*growing
+	*growthTest
 	operations map[string]struct{ method, path string }
 	called     map[string]bool
 	ids        map[string]string // values of path parameters
@@ -84,7 +84,7 @@ func (c *calls) call(id, query string, body, out any) {
 }
 
 // callAll calls every operation that the API describes, with existing objects.
-func (g *growing) callAll(name string, document, section uuid.UUID) {
+func (g *growthTest) callAll(name string, document, section uuid.UUID) {
 	g.t.Helper()
 	var spec struct {
 		Paths map[string]map[string]struct{ OperationID string }
@@ -106,18 +106,18 @@ func (g *growing) callAll(name string, document, section uuid.UUID) {
 		c.called[id] = true
 	}
 	c.manage(name)
-	c.teach(document)
+	c.storeLabels(document)
 	c.call("get-place", "?section="+section.String(), nil, nil)
 	c.choose()
 	c.ask(name)
 	for _, id := range slices.Sorted(maps.Keys(c.operations)) {
-		if o := c.operations[id]; o.method == http.MethodGet && !c.called[id] && uncalled[id] == "" {
+		if o := c.operations[id]; o.method == http.MethodGet && !c.called[id] && skippedOperations[id] == "" {
 			c.call(id, "", nil, nil)
 		}
 	}
 	c.end(name)
 	for _, id := range slices.Sorted(maps.Keys(c.operations)) {
-		if !c.called[id] && uncalled[id] == "" {
+		if !c.called[id] && skippedOperations[id] == "" {
 			g.t.Errorf("%s (%s %s) is not called: its statements aren't known", id, c.operations[id].method, c.operations[id].path)
 		}
 	}
@@ -126,8 +126,8 @@ func (g *growing) callAll(name string, document, section uuid.UUID) {
 // manage calls the operations on keys, plans, webhooks, tenants and evaluations.
 func (c *calls) manage(name string) {
 	c.t.Helper()
-	c.call("put-plan", "", api.PlanText{Plan: minePlan}, nil)
-	c.call("check-plan", "", api.PlanText{Plan: minePlan}, nil)
+	c.call("put-plan", "", api.PlanText{Plan: ownPlan}, nil)
+	c.call("check-plan", "", api.PlanText{Plan: ownPlan}, nil)
 	c.call("begin-session", "", api.NewSession{Key: c.key}, nil)
 	c.call("set-limits", "", map[string]any{}, nil)
 	c.call("change-tenant", "", map[string]any{}, nil)
@@ -203,9 +203,9 @@ func (c *calls) signIn(name string) string {
 	return session.ID.String()
 }
 
-// teach stores labels of questions, as a query worker does with a language model, and learns from
-// them.
-func (c *calls) teach(document uuid.UUID) {
+// storeLabels stores labels of questions, as a query worker does with a language model, and learns
+// from them.
+func (c *calls) storeLabels(document uuid.UUID) {
 	c.t.Helper()
 	ctx, version := c.t.Context(), scalar[uuid.UUID](c.world, `SELECT live_version_id FROM documents WHERE id = $1`, document)
 	must := func(err error) {
@@ -215,7 +215,7 @@ func (c *calls) teach(document uuid.UUID) {
 		}
 	}
 	for q := range 2 * preference.LeastQuestions {
-		of := learn.Of{Tenant: c.principal().Tenant, Collection: c.growing.collection, Question: sha256.Sum256([]byte{byte(q)}), Model: "openai/x"}
+		of := learn.Of{Tenant: c.principal().Tenant, Collection: c.growthTest.collection, Question: sha256.Sum256([]byte{byte(q)}), Model: "openai/x"}
 		_, err := c.store.Taught(ctx, of)
 		must(err)
 		must(c.store.Teach(ctx, of, "space", []float32{1, 0}, false))
@@ -334,7 +334,7 @@ func (c *calls) end(name string) {
 }
 
 // list lists documents in all ways.
-func (g *growing) list() {
+func (g *growthTest) list() {
 	g.t.Helper()
 	list := "/v1/collections/papers/documents?limit=20"
 	for _, sort := range []string{"oldest", "newest", "name", "largest", "smallest", "state"} {
@@ -351,7 +351,7 @@ func (g *growing) list() {
 }
 
 // change uploads and changes several documents.
-func (g *growing) change(name string) {
+func (g *growthTest) change(name string) {
 	g.t.Helper()
 	var documents []any
 	for i := range 20 {

@@ -34,7 +34,7 @@ import (
 
 // startParts runs the parts that answer questions besides the API: a model server, a gateway, a
 // relay and a query worker.
-func (g *growing) startParts() {
+func (g *growthTest) startParts() {
 	g.t.Helper()
 	ctx := waittest.Context(g.t)
 	must := func(err error) {
@@ -85,7 +85,7 @@ func (g *growing) startParts() {
 }
 
 // write processes a batch of documents with the store's part of ingestion.
-func (g *growing) write(name string) {
+func (g *growthTest) write(name string) {
 	g.t.Helper()
 	ctx, tenant := g.t.Context(), g.principal().Tenant
 	must := func(err error) {
@@ -158,8 +158,8 @@ func (g *growing) write(name string) {
 	g.admin(g.t, `UPDATE versions SET curated = true WHERE state = 'ready' AND NOT curated`)
 }
 
-// tendAll does the background work.
-func (g *growing) tendAll() {
+// curateAll does the background work.
+func (g *growthTest) curateAll() {
 	g.t.Helper()
 	ctx, tenant := g.t.Context(), g.principal().Tenant
 	_, _, expired := g.store.RequeueExpired(ctx, time.Minute, time.Second, 500)

@@ -34,27 +34,28 @@ const (
 // logged matches an entry of auto_explain in the server's log.
 var logged = regexp.MustCompile(`(?m)^.*LOG:  duration: .* plan:\n((?:\t.*\n)+)`)
 
-// lookup matches the condition of an index scan for known ids.
-var lookup = regexp.MustCompile(`\(id = `)
+// byID matches the condition of an index scan for known ids.
+var byID = regexp.MustCompile(`\(id = `)
 
-// used has the buffers that runs of a statement touched.
-type used struct {
+// statementUse has the buffers that runs of a statement touched.
+type statementUse struct {
 	buffers float64
 	allowed float64 // additional buffers for rows that were returned, locked, changed or looked up
 	times   int
 	plan    string
 }
 
-func (u used) mean() float64 { return u.buffers / max(float64(u.times), 1) }
+func (u statementUse) mean() float64 { return u.buffers / max(float64(u.times), 1) }
 
-// most returns how many buffers a run may touch on average, given the average at the smaller size.
-func (u used) most(before float64) float64 {
-	cold := growthCatalog * min(float64(u.times), growthSessions)
-	return growthShare*before + growthRest + (u.allowed+cold)/float64(u.times)
+// maxBuffers returns how many buffers a run may touch on average, given the average at the smaller
+// size.
+func (u statementUse) maxBuffers(before float64) float64 {
+	catalogBuffers := growthCatalog * min(float64(u.times), growthSessions)
+	return growthShare*before + growthRest + (u.allowed+catalogBuffers)/float64(u.times)
 }
 
 // explained parses the statements in the server's log since the last call.
-func (g *growing) explained() map[string]used {
+func (g *growthTest) explained() map[string]statementUse {
 	g.t.Helper()
 	text, err := os.ReadFile(g.log)
 	if err != nil {
@@ -62,7 +63,7 @@ func (g *growing) explained() map[string]used {
 	}
 	fresh := string(text[g.read:])
 	g.read = int64(len(text))
-	out := map[string]used{}
+	out := map[string]statementUse{}
 	for _, entry := range logged.FindAllStringSubmatch(fresh, -1) {
 		var explained struct {
 			Query string `json:"Query Text"`
@@ -79,7 +80,7 @@ func (g *growing) explained() map[string]used {
 			u.buffers += n
 		}
 		u.allowed += allowance(explained.Plan)
-		if n := lookups(explained.Plan); n <= growthBatch {
+		if n := keyLookups(explained.Plan); n <= growthBatch {
 			u.allowed += growthLookup * n
 		}
 		u.times++
@@ -116,13 +117,13 @@ func lockedRows(plan map[string]any) float64 {
 	return n
 }
 
-// lookups returns the number of rows that a plan finds by known primary keys.
-func lookups(plan map[string]any) float64 {
+// keyLookups returns the number of rows that a plan finds by known primary keys.
+func keyLookups(plan map[string]any) float64 {
 	var n float64
 	for node := range nodes(plan) {
 		index, _ := node["Index Name"].(string)
 		condition, _ := node["Index Cond"].(string)
-		if strings.HasSuffix(index, "_pkey") && lookup.MatchString(condition) {
+		if strings.HasSuffix(index, "_pkey") && byID.MatchString(condition) {
 			rows, _ := node["Actual Rows"].(float64)
 			removed, _ := node["Rows Removed by Filter"].(float64)
 			loops, _ := node["Actual Loops"].(float64)

@@ -24,8 +24,8 @@ import (
 // Sizes at which a collection is measured, in documents.
 const smallCollection, largeCollection = 2_000, 20_000
 
-// grows has the statements that may grow, by a part of their text, with the reason.
-var grows = map[string]string{
+// allowedGrowth has the statements that may grow, by a part of their text, with the reason.
+var allowedGrowth = map[string]string{
 	"position(lower(": "a search for a part of a name goes through all names of the collection",
 	"FROM versions\nWHERE state = 'failed' AND finished_at >= now() - interval '24 hours'": "the failures of a day are counted, for operators",
 	"interval '59 minutes'":                           "what an hour ended is counted, for operators",
@@ -47,7 +47,7 @@ var grows = map[string]string{
 // including those of triggers and constraints. Searches only find the postings of documents that
 // the test ingests: documents loaded in bulk have none.
 func TestStatementsDontGrowWithTheirTables(t *testing.T) {
-	g := newGrowing(t)
+	g := newGrowthTest(t)
 	g.grow(1, smallCollection)
 	small := g.measure("small")
 	g.grow(smallCollection+1, largeCollection)
@@ -55,37 +55,37 @@ func TestStatementsDontGrowWithTheirTables(t *testing.T) {
 	if len(large) < 300 {
 		t.Errorf("only %d statements were seen", len(large))
 	}
-	for part := range grows {
+	for part := range allowedGrowth {
 		if !slices.ContainsFunc(slices.Collect(maps.Keys(large)), func(sql string) bool { return strings.Contains(sql, part) }) {
 			t.Errorf("no statement has %q any more", part)
 		}
 	}
-	noticed := false
+	detected := false
 	for _, sql := range slices.Sorted(maps.Keys(large)) {
 		before, after := small[sql], large[sql]
-		if before.times == 0 || after.mean() <= after.most(before.mean()) {
+		if before.times == 0 || after.mean() <= after.maxBuffers(before.mean()) {
 			continue
 		}
-		if sql == growsOnPurpose {
-			noticed = true
+		if sql == growingSQL {
+			detected = true
 			continue
 		}
-		if slices.ContainsFunc(slices.Collect(maps.Keys(grows)), func(part string) bool { return strings.Contains(sql, part) }) {
+		if slices.ContainsFunc(slices.Collect(maps.Keys(allowedGrowth)), func(part string) bool { return strings.Contains(sql, part) }) {
 			continue
 		}
 		t.Errorf("%.0f buffers at %d documents, %.0f at %d (of %d and %d runs):\n%s\n%s\nat %d:\n%s", before.mean(), smallCollection,
 			after.mean(), largeCollection, before.times, after.times, strings.TrimSpace(sql), after.plan, smallCollection, before.plan)
 	}
-	if !noticed {
+	if !detected {
 		t.Error("a statement that grows on purpose was not noticed")
 	}
 }
 
-// growsOnPurpose is a statement that grows, to check that the test detects it.
-const growsOnPurpose = `SELECT count(body) FROM sections`
+// growingSQL is a statement that grows, to check that the test detects it.
+const growingSQL = `SELECT count(body) FROM sections`
 
-// growing is an API on a database of its own without planner statistics.
-type growing struct {
+// growthTest is an API on a database of its own without planner statistics.
+type growthTest struct {
 	*world
 	postgres   *local.Postgres
 	log        string
@@ -94,7 +94,7 @@ type growing struct {
 	model      *modelclient.Client
 }
 
-func newGrowing(t *testing.T) *growing {
+func newGrowthTest(t *testing.T) *growthTest {
 	t.Helper()
 	dir := localtest.Dir(t)
 	pg, err := local.StartPostgres(t.Context(), local.PostgresOptions{Dir: dir, Throwaway: true, Settings: map[string]string{
@@ -114,7 +114,7 @@ func newGrowing(t *testing.T) *growing {
 	if err := store.Migrate(t.Context(), owner, pg.URL(), ""); err != nil {
 		t.Fatal(err)
 	}
-	g := &growing{postgres: pg, log: filepath.Join(dir, "server.log")}
+	g := &growthTest{postgres: pg, log: filepath.Join(dir, "server.log")}
 	g.admin(t, `ANALYZE`)
 	g.admin(t, `ALTER ROLE `+local.Program+` SET auto_explain.log_min_duration = 0`)
 	g.world = newWorldAt(t, pg.URL()+"&plan_cache_mode=force_generic_plan", store.Options{Lane: store.Batch, KeepSuperseded: -1, MaxConns: growthSessions})
@@ -123,11 +123,11 @@ func newGrowing(t *testing.T) *growing {
 	g.collection = made.ID
 	g.startParts()
 	g.write("first") // gives the collection its space, and its index a segment
-	g.tendAll()
+	g.curateAll()
 	return g
 }
 
-func (g *growing) admin(t *testing.T, sql string, args ...any) {
+func (g *growthTest) admin(t *testing.T, sql string, args ...any) {
 	t.Helper()
 	conn, err := pgx.Connect(context.Background(), g.postgres.AdminURL(local.Database))
 	if err != nil {
@@ -169,7 +169,7 @@ var growSQL = []string{
 }
 
 // grow loads documents in bulk, without the store.
-func (g *growing) grow(from, to int) {
+func (g *growthTest) grow(from, to int) {
 	g.t.Helper()
 	conn, err := pgx.Connect(g.t.Context(), g.postgres.AdminURL(local.Database))
 	if err != nil {
@@ -187,10 +187,10 @@ func (g *growing) grow(from, to int) {
 	}
 }
 
-func (g *growing) principal() schema.Principal { return g.world.admin }
+func (g *growthTest) principal() schema.Principal { return g.world.admin }
 
 // document returns the id of a document in a state.
-func (g *growing) document(state string, at int) (document uuid.UUID) {
+func (g *growthTest) document(state string, at int) (document uuid.UUID) {
 	g.t.Helper()
 	conn, err := pgx.Connect(g.t.Context(), g.postgres.AdminURL(local.Database)) // its statements are not measured
 	if err != nil {
@@ -204,7 +204,7 @@ func (g *growing) document(state string, at int) (document uuid.UUID) {
 }
 
 // measure calls everything and returns the buffers that its statements touched.
-func (g *growing) measure(name string) map[string]used {
+func (g *growthTest) measure(name string) map[string]statementUse {
 	g.t.Helper()
 	document := g.document("ready", 500)
 	section := scalar[uuid.UUID](g.world, `SELECT id FROM sections WHERE document_id = $1`, document)
@@ -216,9 +216,9 @@ func (g *growing) measure(name string) map[string]used {
 	g.list()
 	g.change(name)
 	g.write(name)
-	g.tendAll()
-	g.keepSlow(g.principal().Tenant, "words of "+name)
-	scalar[int](g.world, growsOnPurpose)
+	g.curateAll()
+	g.storeSlowSearch(g.principal().Tenant, "words of "+name)
+	scalar[int](g.world, growingSQL)
 	if _, err := g.store.Sections(g.t.Context(), g.principal(), []uuid.UUID{section}); err != nil {
 		g.t.Fatal(err)
 	}

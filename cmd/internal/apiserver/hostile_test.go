@@ -23,9 +23,9 @@ import (
 )
 
 const (
-	mostRefusal = 64 << 10
-	mostErrors  = 20
-	mostMemory  = 100 << 20
+	maxProblemBytes  = 64 << 10
+	maxProblemErrors = 20
+	maxMemoryGrowth  = 100 << 20
 )
 
 // TestHostileBodiesAreRefusedCheaply finds the routes in the API's description.
@@ -39,19 +39,19 @@ func TestHostileBodiesAreRefusedCheaply(t *testing.T) {
 		{"an admin key", w.user},
 	}
 	routes := described(t, w.user)
-	t.Cleanup(hostile.CloseIdleConnections)
+	t.Cleanup(hostileClient.CloseIdleConnections)
 	memory := watchMemory(t)
 	for i, r := range routes {
 		general, places := r.attacks()
 		for j, k := range keys {
-			if underRace && j != i%len(keys) { // the race detector makes it six times as slow; without it all keys are tried
+			if raceEnabled && j != i%len(keys) { // the race detector makes it six times as slow; without it all keys are tried
 				continue
 			}
-			letIn := false
+			accepted := false
 			for _, a := range general {
-				letIn = k.attack(r, a, memory) || letIn
+				accepted = k.attack(r, a, memory) || accepted
 			}
-			if !letIn { // the body is not read
+			if !accepted { // the body is not read
 				continue
 			}
 			for _, a := range places {
@@ -59,7 +59,7 @@ func TestHostileBodiesAreRefusedCheaply(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d routes, %d MB more at most", len(routes), memory.grown()>>20)
+	t.Logf("%d routes, %d MB more at most", len(routes), memory.growth()>>20)
 }
 
 type caller struct {
@@ -68,7 +68,7 @@ type caller struct {
 }
 
 // attack sends one hostile request and checks the refusal. It reports whether the key was accepted.
-func (k caller) attack(r operation, a attack, m *memory) (letIn bool) {
+func (k caller) attack(r operation, a attack, m *memory) (accepted bool) {
 	k.t.Helper()
 	what := fmt.Sprintf("%s %s with %s and %s", r.method, r.path, k.name, a.name)
 	ctx, cancel := context.WithCancel(k.t.Context())
@@ -85,7 +85,7 @@ func (k caller) attack(r operation, a attack, m *memory) (letIn bool) {
 	if k.key != "" {
 		request.Header.Set("Authorization", "Bearer "+k.key)
 	}
-	got, err := hostile.Do(request)
+	got, err := hostileClient.Do(request)
 	if err != nil {
 		if a.cutOff {
 			return false
@@ -105,14 +105,14 @@ func (k caller) attack(r operation, a attack, m *memory) (letIn bool) {
 		k.t.Errorf("%s: %d %.300s", what, got.StatusCode, reply)
 	case k.key == "" && r.guarded && got.StatusCode != http.StatusUnauthorized:
 		k.t.Errorf("%s: %d, not 401: %.300s", what, got.StatusCode, reply)
-	case got.StatusCode >= 400 && got.StatusCode < 500 && len(reply) > mostRefusal:
+	case got.StatusCode >= 400 && got.StatusCode < 500 && len(reply) > maxProblemBytes:
 		k.t.Fatalf("%s: a refusal (%d) of %d bytes: %.300s", what, got.StatusCode, len(reply), reply)
 	case got.StatusCode >= 400:
 		var p struct{ Errors []map[string]any }
 		if err := json.Unmarshal(reply, &p); err != nil && got.Header.Get("Content-Type") == "application/problem+json" {
 			k.t.Errorf("%s: %v: %.300s", what, err, reply)
 		}
-		if len(p.Errors) > mostErrors {
+		if len(p.Errors) > maxProblemErrors {
 			k.t.Errorf("%s: %d errors", what, len(p.Errors))
 		}
 		for _, e := range p.Errors {
@@ -121,33 +121,33 @@ func (k caller) attack(r operation, a attack, m *memory) (letIn bool) {
 			}
 		}
 	}
-	if grown := m.grown(); grown > mostMemory {
-		k.t.Fatalf("%s: the process has %d MB more", what, grown>>20)
+	if growth := m.growth(); growth > maxMemoryGrowth {
+		k.t.Fatalf("%s: the process has %d MB more", what, growth>>20)
 	}
 	return got.StatusCode != http.StatusUnauthorized && got.StatusCode != http.StatusForbidden
 }
 
-// hostile keeps connections alive. Only then does net/http's server let a client that is still
-// sending read the refusal.
-var hostile = &http.Client{Transport: &http.Transport{}}
+// hostileClient keeps connections alive. Only then does net/http's server let a client that is
+// still sending read the refusal.
+var hostileClient = &http.Client{Transport: &http.Transport{}}
 
 // operation is a route of the API's description.
 type operation struct {
 	method, path, filled string
 	guarded              bool // requires a key
-	body                 *place
+	body                 *schemaNode
 }
 
-// place is the schema of a value.
-type place struct {
+// schemaNode is the schema of a value.
+type schemaNode struct {
 	Type                 any    // a name, or a list of names
 	Ref                  string `json:"$ref"`
-	Properties           map[string]*place
-	Items                *place
+	Properties           map[string]*schemaNode
+	Items                *schemaNode
 	AdditionalProperties any
 }
 
-func (p *place) is(kind string) bool {
+func (p *schemaNode) is(kind string) bool {
 	list, _ := p.Type.([]any)
 	return p.Type == kind || slices.Contains(list, any(kind))
 }
@@ -158,17 +158,17 @@ func described(t *testing.T, u user) []operation {
 		Paths map[string]map[string]struct {
 			Security    *[]any
 			RequestBody *struct {
-				Content map[string]struct{ Schema *place }
+				Content map[string]struct{ Schema *schemaNode }
 			}
 		}
-		Components struct{ Schemas map[string]*place }
+		Components struct{ Schemas map[string]*schemaNode }
 	}
 	u.do(http.MethodGet, "/openapi.json", nil, "").want(http.StatusOK, &doc)
 	for _, p := range doc.Components.Schemas {
 		p.resolve(doc.Components.Schemas)
 	}
 	// MCP is not in the API's description.
-	mcp := operation{method: http.MethodPost, path: "/mcp", filled: "/mcp", guarded: true, body: &place{Type: "object"}}
+	mcp := operation{method: http.MethodPost, path: "/mcp", filled: "/mcp", guarded: true, body: &schemaNode{Type: "object"}}
 	out := []operation{mcp}
 	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {
 		for _, method := range slices.Sorted(maps.Keys(doc.Paths[path])) {
@@ -201,7 +201,7 @@ func described(t *testing.T, u user) []operation {
 }
 
 // resolve replaces references within a schema.
-func (p *place) resolve(all map[string]*place) *place {
+func (p *schemaNode) resolve(all map[string]*schemaNode) *schemaNode {
 	if p == nil {
 		return nil
 	}
@@ -282,7 +282,7 @@ func (r operation) attacks() (general, places []attack) {
 		many("a key of 16 MB", `{"`, "k", 16<<20, `":1}`),
 		many("16 MB of bytes that are no text", `{"`, "\xff", 16<<20, `":1}`),
 	}
-	r.body.each("", "", "", 0, func(at, before, after string, p *place) {
+	r.body.each("", "", "", 0, func(at, before, after string, p *schemaNode) {
 		text := func(name, body string) {
 			places = append(places, text(name+" at "+at, kind, before+body+after))
 		}
@@ -315,7 +315,7 @@ func (r operation) attacks() (general, places []attack) {
 }
 
 // each calls visit for the parts of a value, with the JSON around them.
-func (p *place) each(at, before, after string, depth int, visit func(at, before, after string, p *place)) {
+func (p *schemaNode) each(at, before, after string, depth int, visit func(at, before, after string, p *schemaNode)) {
 	if p == nil || depth > 4 {
 		return
 	}
@@ -356,19 +356,19 @@ type memory struct {
 func watchMemory(t *testing.T) *memory {
 	t.Helper()
 	debug.FreeOSMemory()
-	m := &memory{before: taken()}
+	m := &memory{before: memoryInUse()}
 	m.most.Store(m.before)
 	ctx, done := t.Context(), make(chan struct{})
 	go func() {
 		defer close(done)
-		look := time.NewTicker(2 * time.Millisecond)
-		defer look.Stop()
+		ticker := time.NewTicker(2 * time.Millisecond)
+		defer ticker.Stop()
 		for {
 			select {
 			case <-ctx.Done():
 				return
-			case <-look.C:
-				m.look()
+			case <-ticker.C:
+				m.sample()
 			}
 		}
 	}()
@@ -376,8 +376,8 @@ func watchMemory(t *testing.T) *memory {
 	return m
 }
 
-func (m *memory) look() {
-	for now := taken(); ; {
+func (m *memory) sample() {
+	for now := memoryInUse(); ; {
 		most := m.most.Load()
 		if now <= most || m.most.CompareAndSwap(most, now) {
 			return
@@ -385,15 +385,15 @@ func (m *memory) look() {
 	}
 }
 
-// grown returns the maximum growth of the process, in bytes.
-func (m *memory) grown() int64 {
-	m.look()
+// growth returns the maximum growth of the process, in bytes.
+func (m *memory) growth() int64 {
+	m.sample()
 	return int64(m.most.Load()) - int64(m.before)
 }
 
-// taken returns the memory that Go's runtime has taken from the system, without the race
+// memoryInUse returns the memory that Go's runtime has taken from the system, without the race
 // detector's.
-func taken() uint64 {
+func memoryInUse() uint64 {
 	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(s)
 	return s[0].Value.Uint64() - s[1].Value.Uint64()

@@ -16,12 +16,12 @@ func (a judgeAPI) JudgeAnswer(ctx context.Context, p schema.Principal, answer sc
 	if err := answer.Check(); err != nil {
 		return schema.Judgement{}, err
 	}
-	ctx, leave := a.asking(ctx)
-	defer leave()
+	ctx, cancel := a.waitContext(ctx)
+	defer cancel()
 	reply, err := bus.Request[wire.JudgeReply](ctx, a.nats, wire.JudgeSubject, wire.JudgeRequest{Envelope: wire.Header(), Principal: p, AnswerToJudge: answer,
 		DryRun: dryRun, Deadline: deadline(ctx)}, bus.SignedBy(a.signer))
 	if err != nil {
-		return schema.Judgement{}, given(ctx, err)
+		return schema.Judgement{}, clientError(ctx, err)
 	}
 	if reply.Error != nil {
 		return schema.Judgement{}, reply.Error

@@ -38,31 +38,31 @@ func (w *world) sourced(in wire.QuestionInput) (narrow func()) {
 	}
 }
 
-// halves is what one client receives: first half of the text, then the end.
-type halves struct {
+// narrowedClient is what one client receives: first half of the text, then the end.
+type narrowedClient struct {
 	first chan struct{}
-	said  strings.Builder // the current text
+	text  strings.Builder // the current text
 	all   strings.Builder
 }
 
-func (h *halves) hear(d api.DeltaEvent) {
+func (h *narrowedClient) receive(d api.DeltaEvent) {
 	if d.Restart {
-		h.said.Reset()
+		h.text.Reset()
 	}
-	h.said.WriteString(d.Text)
+	h.text.WriteString(d.Text)
 	h.all.WriteString(d.Text)
-	if h.said.String() == "told in " {
+	if h.text.String() == "told in " {
 		close(h.first)
 	}
 }
 
-func (h *halves) check(t *testing.T, a schema.Answer, err error) {
+func (h *narrowedClient) check(t *testing.T, a schema.Answer, err error) {
 	t.Helper()
 	if err != nil || !a.Withheld || strings.Contains(a.Answer, "halves") {
 		t.Errorf("the answer is %+v, %v", a, err)
 	}
-	if strings.Contains(h.all.String(), "halves") || strings.Contains(h.said.String(), "told") {
-		t.Errorf("told %q, of which %q stands", h.all.String(), h.said.String())
+	if strings.Contains(h.all.String(), "halves") || strings.Contains(h.text.String(), "told") {
+		t.Errorf("told %q, of which %q stands", h.all.String(), h.text.String())
 	}
 }
 
@@ -77,14 +77,14 @@ func TestTextOfANarrowedSourceIsToldNoMore(t *testing.T) {
 	whole := schema.Answer{Answer: "told in halves", Supported: true, Citations: []schema.Citation{}}
 
 	t.Run("while it is asked for", func(t *testing.T) {
-		h := halves{first: make(chan struct{})}
+		h := narrowedClient{first: make(chan struct{})}
 		w.answering(func(ctx context.Context, r wire.AskRequest) wire.AskReply {
 			in := wire.QuestionInput{Tenant: w.admin.Tenant, Question: r.Question, Attempt: 1}
 			narrow := w.sourced(in)
-			w.tell(r, wire.PartText, wire.LLMDelta{Envelope: wire.Header(), Text: "told in "})
+			w.sendPart(r, wire.PartText, wire.LLMDelta{Envelope: wire.Header(), Text: "told in "})
 			waittest.Receive(t, h.first, "the first half")
 			narrow()
-			w.tell(r, wire.PartText, wire.LLMDelta{Envelope: wire.Header(), Text: "halves"})
+			w.sendPart(r, wire.PartText, wire.LLMDelta{Envelope: wire.Header(), Text: "halves"})
 			if err := w.asked.SaveAnswer(ctx, in, whole); err != nil {
 				t.Error(err)
 			}
@@ -92,7 +92,7 @@ func TestTextOfANarrowedSourceIsToldNoMore(t *testing.T) {
 		})
 		a, err := c.AskStreaming(t.Context(), api.Query{Collection: "c", Query: "q"}, func(p apiclient.Progress) {
 			if p.Delta != nil {
-				h.hear(*p.Delta)
+				h.receive(*p.Delta)
 			}
 		})
 		h.check(t, a, err)
@@ -103,18 +103,18 @@ func TestTextOfANarrowedSourceIsToldNoMore(t *testing.T) {
 		reader.post("/v1/jobs", api.Query{Collection: "c", Query: "q"}, "").want(http.StatusAccepted, &job)
 		in := wire.QuestionInput{Tenant: w.admin.Tenant, Question: job.ID, Attempt: 1}
 		narrow := w.sourced(in)
-		h := halves{first: make(chan struct{})}
+		h := narrowedClient{first: make(chan struct{})}
 		text := func(text string) {
 			w.hint(wire.TextSubject(in.Tenant, job.ID), wire.QuestionText{Envelope: wire.Header(), Question: job.ID, Text: text})
 		}
-		heard := 0
+		received := 0
 		ended, err := c.FollowJob(t.Context(), job.ID, func(schema.Job) {
-			if heard++; heard == 1 {
+			if received++; received == 1 {
 				text("told in ")
 			}
 		}, func(d api.DeltaEvent) {
-			h.hear(d)
-			switch h.said.String() {
+			h.receive(d)
+			switch h.text.String() {
 			case "told in ":
 				narrow()
 				text("told in halves")

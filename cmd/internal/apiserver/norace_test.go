@@ -2,5 +2,5 @@
 
 package apiserver_test
 
-// underRace: the race detector is off in this test binary.
-const underRace = false
+// raceEnabled: the race detector is off in this test binary.
+const raceEnabled = false

@@ -169,14 +169,14 @@ func (w *world) did(s sample) int {
 	return scalar[int](w, s.count, s.args...)
 }
 
-var anID = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+var uuidPattern = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
 // TestARequestActsOnceThroughAKillAtAnyCommit: whichever commit a server is killed after, repeating
 // the request with the same key returns the reply to its single effect or, if that has a secret, an
 // error that names what was created.
 func TestARequestActsOnceThroughAKillAtAnyCommit(t *testing.T) {
 	all := newWorld(t)
-	for op := range all.takers() {
+	for op := range all.idempotentOperations() {
 		if samples[op] == nil {
 			t.Errorf("%s takes an idempotency key; give it a sample here", op)
 		}
@@ -184,7 +184,7 @@ func TestARequestActsOnceThroughAKillAtAnyCommit(t *testing.T) {
 	for op, sampleOf := range samples {
 		t.Run(op, func(t *testing.T) {
 			w := newWorld(t)
-			if !w.takers()[op] {
+			if !w.idempotentOperations()[op] {
 				t.Fatalf("%s is not described as taking an idempotency key", op)
 			}
 			cut, kept := true, 0
@@ -193,7 +193,7 @@ func TestARequestActsOnceThroughAKillAtAnyCommit(t *testing.T) {
 				s := sampleOf(w, name)
 				before := w.did(s)
 				var first response
-				if first, cut = w.killedAfter(n, s.path, s.body, name); !cut && first.status >= 400 {
+				if first, cut = w.sendAndCut(n, s.path, s.body, name); !cut && first.status >= 400 {
 					t.Fatalf("without a kill it is %d %s", first.status, first.body)
 				}
 				done := w.did(s) - before
@@ -201,7 +201,7 @@ func TestARequestActsOnceThroughAKillAtAnyCommit(t *testing.T) {
 				again := w.post(s.path, s.body, name)
 				switch {
 				case repeat.status == http.StatusConflict && done == 1:
-					if kept++; !anID.Match(repeat.body) {
+					if kept++; !uuidPattern.Match(repeat.body) {
 						t.Errorf("killed after commit %d: the refusal names nothing: %s", n, repeat.body)
 					}
 				case repeat.status >= 300:
@@ -209,7 +209,7 @@ func TestARequestActsOnceThroughAKillAtAnyCommit(t *testing.T) {
 				case done == 1:
 					kept++
 				}
-				if id := anID.Find(repeat.body); string(id) != string(anID.Find(again.body)) {
+				if id := uuidPattern.Find(repeat.body); string(id) != string(uuidPattern.Find(again.body)) {
 					t.Errorf("killed after commit %d: the repeats tell of two things: %s and %s", n, repeat.body, again.body)
 				}
 				if did := w.did(s) - before; did != 1 {

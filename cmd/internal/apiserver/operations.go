@@ -52,12 +52,12 @@ func (o operationAPI) TenantOperations(ctx context.Context, p schema.Principal) 
 func (o operationAPI) Installation(ctx context.Context) (schema.Installation, error) {
 	out := schema.Installation{Queues: []schema.QueueState{}, Tasks: []schema.TaskQueue{}, Services: []schema.ServiceState{}}
 	var mu sync.Mutex
-	var asking sync.WaitGroup
-	asked, cancel := context.WithTimeout(ctx, askTime)
+	var wg sync.WaitGroup
+	askCtx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	part := func(what string, ask func(context.Context) error) {
-		asking.Go(func() {
-			if err := ask(asked); err != nil {
+		wg.Go(func() {
+			if err := ask(askCtx); err != nil {
 				slog.WarnContext(ctx, "cannot look up a part of the installation's state", "error", err)
 				mu.Lock()
 				defer mu.Unlock()
@@ -65,11 +65,11 @@ func (o operationAPI) Installation(ctx context.Context) (schema.Installation, er
 			}
 		})
 	}
-	part("queues", func(ctx context.Context) error { return keep(&mu, &out.Queues)(bus.Queues(ctx, o.nats)) })
-	part("services", func(ctx context.Context) error { return keep(&mu, &out.Services)(bus.Services(ctx, o.nats)) })
+	part("queues", func(ctx context.Context) error { return setList(&mu, &out.Queues)(bus.Queues(ctx, o.nats)) })
+	part("services", func(ctx context.Context) error { return setList(&mu, &out.Services)(bus.Services(ctx, o.nats)) })
 	if o.temporal != nil {
 		part("task queues", func(ctx context.Context) error {
-			return keep(&mu, &out.Tasks)(durable.TaskQueues(ctx, o.temporal, o.namespace))
+			return setList(&mu, &out.Tasks)(durable.TaskQueues(ctx, o.temporal, o.namespace))
 		})
 	}
 	var err error
@@ -77,13 +77,13 @@ func (o operationAPI) Installation(ctx context.Context) (schema.Installation, er
 	if err == nil {
 		out.Slow, err = o.questions.SystemSlowQueries(ctx)
 	}
-	asking.Wait()
+	wg.Wait()
 	return out, err
 }
 
-// keep returns a function that sets *to to a list unless the list is nil, also if it comes with an
-// error: the list is partial then.
-func keep[T any](mu *sync.Mutex, to *[]T) func([]T, error) error {
+// setList returns a function that sets *to to a list unless the list is nil, also if it comes with
+// an error: the list is partial then.
+func setList[T any](mu *sync.Mutex, to *[]T) func([]T, error) error {
 	return func(list []T, err error) error {
 		mu.Lock()
 		defer mu.Unlock()

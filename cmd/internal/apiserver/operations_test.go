@@ -32,8 +32,8 @@ func (w *world) other() (user, uuid.UUID) {
 	return user{t: w.t, url: w.url, key: made.APIKey}, made.ID
 }
 
-// keepSlow stores a search of a tenant as a slow one.
-func (w *world) keepSlow(tenant uuid.UUID, question string) {
+// storeSlowSearch stores a search of a tenant as a slow one.
+func (w *world) storeSlowSearch(tenant uuid.UUID, question string) {
 	w.t.Helper()
 	if err := w.asked.KeepSlowSearch(w.t.Context(), answer.SlowSearch{Query: wire.SearchQuery{Principal: schema.Principal{Tenant: tenant}, Query: schema.Query{Text: question}}, Plan: "sluice",
 		Took: time.Second, Stages: []schema.StageReport{{Stage: "dense", Millis: 800}}}); err != nil {
@@ -58,8 +58,8 @@ func TestAdminsSeeTheirOwnTenantAndOperatorsAll(t *testing.T) {
 	if _, err := js.Publish(t.Context(), wire.IngestSubject(w.admin.Tenant), []byte("{}")); err != nil {
 		t.Fatal(err)
 	}
-	w.keepSlow(w.admin.Tenant, "what is secret?")
-	w.keepSlow(otherID, "of the other")
+	w.storeSlowSearch(w.admin.Tenant, "what is secret?")
+	w.storeSlowSearch(otherID, "of the other")
 
 	var mine, theirs schema.Operations
 	w.do(http.MethodGet, "/v1/operations", nil, "").want(http.StatusOK, &mine)
@@ -149,8 +149,8 @@ func nextChange(t *testing.T, s *bufio.Scanner) api.ChangeEvent {
 func TestEventsAreTheTenantsOwn(t *testing.T) {
 	w := newWorld(t)
 	admin, otherID := w.other()
-	mine, theirs := w.events(), admin.events()
-	tell := func(tenant uuid.UUID, kind string, event any) {
+	own, theirs := w.events(), admin.events()
+	publish := func(tenant uuid.UUID, kind string, event any) {
 		t.Helper()
 		data, err := wire.Encode(event)
 		if err == nil {
@@ -162,10 +162,10 @@ func TestEventsAreTheTenantsOwn(t *testing.T) {
 	}
 	document, job := uuid.New(), uuid.New()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	tell(w.admin.Tenant, "version.failed", wire.Event{Envelope: wire.Header(), Kind: "version.failed", Tenant: w.admin.Tenant, Document: document, ExternalID: "a.pdf",
+	publish(w.admin.Tenant, "version.failed", wire.Event{Envelope: wire.Header(), Kind: "version.failed", Tenant: w.admin.Tenant, Document: document, ExternalID: "a.pdf",
 		State: schema.StateFailed, Reason: &schema.Reason{Code: "broken", Message: "no PDF"}, At: at})
-	tell(otherID, wire.EventQuestionAnswered, wire.QuestionEvent{Envelope: wire.Header(), Kind: wire.EventQuestionAnswered, Tenant: otherID, Question: job, State: schema.JobAnswered, At: at})
-	if c := nextChange(t, mine); c.Kind != "version.failed" || c.Document != document || c.ExternalID != "a.pdf" || c.State != "failed" || c.Reason.Code != "broken" || !c.At.Equal(at) {
+	publish(otherID, wire.EventQuestionAnswered, wire.QuestionEvent{Envelope: wire.Header(), Kind: wire.EventQuestionAnswered, Tenant: otherID, Question: job, State: schema.JobAnswered, At: at})
+	if c := nextChange(t, own); c.Kind != "version.failed" || c.Document != document || c.ExternalID != "a.pdf" || c.State != "failed" || c.Reason.Code != "broken" || !c.At.Equal(at) {
 		t.Errorf("the first tenant hears %+v", c)
 	}
 	if c := nextChange(t, theirs); c.Kind != wire.EventQuestionAnswered || c.Job != job || c.State != "answered" || c.Document != uuid.Nil {

@@ -89,7 +89,7 @@ func (a choiceAPI) ApplyChoice(ctx context.Context, p schema.Principal, collecti
 	}
 	applied, err := a.ChoiceStore.ApplyChoice(ctx, p, collection, id, plan)
 	if err == nil {
-		a.plans.lookups.changed(ctx, p.Tenant)
+		a.plans.tenantCache.changed(ctx, p.Tenant)
 	}
 	return applied, err
 }

@@ -31,7 +31,7 @@ type planAPI struct {
 	catalogue   *plan.Catalogue
 	store       *plans.PlanStore
 	collections *documents.DocumentStore
-	lookups     *lookups
+	tenantCache *tenantCache
 }
 
 // Plans implements httpapi.Plans. The cursor is the last name of the previous page.
@@ -132,7 +132,7 @@ func (c planAPI) PutPlan(ctx context.Context, p schema.Principal, name, text str
 	if err != nil {
 		return schema.Plan{}, err
 	}
-	c.lookups.changed(ctx, p.Tenant)
+	c.tenantCache.changed(ctx, p.Tenant)
 	return c.describe(s), nil
 }
 
@@ -140,7 +140,7 @@ func (c planAPI) PutPlan(ctx context.Context, p schema.Principal, name, text str
 func (c planAPI) DeletePlan(ctx context.Context, p schema.Principal, name string) error {
 	err := c.store.DeletePlan(ctx, p, name)
 	if err == nil {
-		c.lookups.changed(ctx, p.Tenant)
+		c.tenantCache.changed(ctx, p.Tenant)
 	}
 	if errors.Is(err, schema.ErrNotFound) && c.reserved(name) {
 		return schema.Invalid("plan", "%q is one of the server's plans, which cannot be deleted", name)
@@ -165,7 +165,7 @@ func (c planAPI) resolve(ctx context.Context, p schema.Principal, q schema.Query
 	if q.Plan != "" {
 		return c.named(ctx, p, q.Plan)
 	}
-	of, err := look(c.lookups, p.Tenant, planOf{q.Collection}, func() (string, error) { return c.collections.CollectionPlan(ctx, p.Tenant, q.Collection) })
+	of, err := cached(c.tenantCache, p.Tenant, planOf{q.Collection}, func() (string, error) { return c.collections.CollectionPlan(ctx, p.Tenant, q.Collection) })
 	if err != nil {
 		return resolved{}, err
 	}
@@ -187,7 +187,7 @@ func (c planAPI) named(ctx context.Context, p schema.Principal, name string) (re
 	if unknown == nil {
 		return resolved{name: plan.Name}, nil
 	}
-	s, err := look(c.lookups, p.Tenant, planNamed{name}, func() (plans.StoredPlan, error) { return c.store.StoredPlan(ctx, p.Tenant, name) })
+	s, err := cached(c.tenantCache, p.Tenant, planNamed{name}, func() (plans.StoredPlan, error) { return c.store.StoredPlan(ctx, p.Tenant, name) })
 	if errors.Is(err, schema.ErrNotFound) {
 		return resolved{}, unknown
 	}
@@ -235,7 +235,7 @@ func (c collectionAPI) UpdateCollection(ctx context.Context, p schema.Principal,
 	}
 	out, err := c.DocumentStore.UpdateCollection(ctx, p, id, n)
 	if err == nil {
-		c.plans.lookups.changed(ctx, p.Tenant)
+		c.plans.tenantCache.changed(ctx, p.Tenant)
 	}
 	return c.checked(ctx, p)(out, err)
 }
@@ -244,7 +244,7 @@ func (c collectionAPI) UpdateCollection(ctx context.Context, p schema.Principal,
 func (c collectionAPI) DeleteCollection(ctx context.Context, p schema.Principal, id uuid.UUID) error {
 	err := c.DocumentStore.DeleteCollection(ctx, p, id)
 	if err == nil {
-		c.plans.lookups.changed(ctx, p.Tenant)
+		c.plans.tenantCache.changed(ctx, p.Tenant)
 	}
 	return err
 }
@@ -252,7 +252,7 @@ func (c collectionAPI) DeleteCollection(ctx context.Context, p schema.Principal,
 // ResolveCollection implements httpapi.Collections. For a moment after another process has deleted
 // a collection, it may still return the id; requests with that id find nothing.
 func (c collectionAPI) ResolveCollection(ctx context.Context, p schema.Principal, ref string) (uuid.UUID, error) {
-	return look(c.plans.lookups, p.Tenant, collectionNamed{ref}, func() (uuid.UUID, error) { return c.DocumentStore.ResolveCollection(ctx, p, ref) })
+	return cached(c.plans.tenantCache, p.Tenant, collectionNamed{ref}, func() (uuid.UUID, error) { return c.DocumentStore.ResolveCollection(ctx, p, ref) })
 }
 
 // Collection implements httpapi.Collections.

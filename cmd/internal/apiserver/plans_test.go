@@ -24,7 +24,7 @@ func (u user) put(path string, body any) response {
 	return u.do(http.MethodPut, path, bytes.NewReader(data), "")
 }
 
-const minePlan = "name: mine\nstages:\n- dense: {k: 3}\n"
+const ownPlan = "name: mine\nstages:\n- dense: {k: 3}\n"
 
 func TestPlansOfATenantsOwn(t *testing.T) {
 	w := newWorld(t)
@@ -32,13 +32,13 @@ func TestPlansOfATenantsOwn(t *testing.T) {
 	asker := w.with(nil, schema.ScopeQuery)
 	var plan schema.Plan
 
-	w.put("/v1/plans/mine", api.PlanText{Plan: minePlan}).want(http.StatusOK, &plan)
-	if !plan.Own || plan.Text != minePlan || len(plan.Stages) != 1 || plan.UpdatedAt == nil {
+	w.put("/v1/plans/mine", api.PlanText{Plan: ownPlan}).want(http.StatusOK, &plan)
+	if !plan.Own || plan.Text != ownPlan || len(plan.Stages) != 1 || plan.UpdatedAt == nil {
 		t.Errorf("stored as %+v", plan)
 	}
 	for _, c := range []struct{ path, plan, field string }{
 		{"sluice", "name: sluice\nstages: [dense]", "name"},
-		{"other", minePlan, "name"},
+		{"other", ownPlan, "name"},
 		{"mine", "name: mine\nstages: [guess]", "stages[0]"},
 	} {
 		got := w.put("/v1/plans/"+c.path, api.PlanText{Plan: c.plan})
@@ -46,7 +46,7 @@ func TestPlansOfATenantsOwn(t *testing.T) {
 			t.Errorf("%q as %s: %d %s", c.plan, c.path, got.status, got.body)
 		}
 	}
-	asker.put("/v1/plans/mine", api.PlanText{Plan: minePlan}).want(http.StatusForbidden, nil)
+	asker.put("/v1/plans/mine", api.PlanText{Plan: ownPlan}).want(http.StatusForbidden, nil)
 
 	var shipped schema.Plan
 	asker.do(http.MethodGet, "/v1/plans/naive", nil, "").want(http.StatusOK, &shipped)
@@ -87,7 +87,7 @@ func TestPlansOfATenantsOwn(t *testing.T) {
 func TestWhatRunsIsTheTextOfThePlan(t *testing.T) {
 	w := newWorld(t)
 	w.post("/v1/collections", api.NewCollection{Name: "c"}, "").want(http.StatusCreated, nil)
-	w.put("/v1/plans/mine", api.PlanText{Plan: minePlan}).want(http.StatusOK, nil)
+	w.put("/v1/plans/mine", api.PlanText{Plan: ownPlan}).want(http.StatusOK, nil)
 	var sent wire.SearchRequest
 	serve(w, bus.Serve(w.nats, bus.ServeOptions{Subject: wire.SearchSubject, Group: "test", Concurrency: 1},
 		func(_ context.Context, r wire.SearchRequest) wire.SearchReply {
@@ -101,7 +101,7 @@ func TestWhatRunsIsTheTextOfThePlan(t *testing.T) {
 	}{
 		{api.Query{}, "sluice", ""},
 		{api.Query{Plan: "naive"}, "naive", ""},
-		{api.Query{Plan: "mine"}, "mine", minePlan},
+		{api.Query{Plan: "mine"}, "mine", ownPlan},
 		{api.Query{PlanText: inline}, "tried", inline},
 	} {
 		c.q.Collection, c.q.Query = "c", "q"
@@ -127,7 +127,7 @@ func TestWhatRunsIsTheTextOfThePlan(t *testing.T) {
 // and a note says so.
 func TestACollectionsPlanRunsWhenNoneIsNamed(t *testing.T) {
 	w := newWorld(t)
-	w.put("/v1/plans/mine", api.PlanText{Plan: minePlan}).want(http.StatusOK, nil)
+	w.put("/v1/plans/mine", api.PlanText{Plan: ownPlan}).want(http.StatusOK, nil)
 	var c schema.Collection
 	w.post("/v1/collections", api.NewCollection{Name: "c", Plan: "naive"}, "").want(http.StatusCreated, &c)
 	if c.Plan != "naive" {
@@ -170,9 +170,9 @@ func TestACollectionsPlanRunsWhenNoneIsNamed(t *testing.T) {
 	if c.Plan != "mine" || c.PlanProblem != "" {
 		t.Errorf("changed to %+v", c)
 	}
-	ran("", "mine", minePlan, "")
+	ran("", "mine", ownPlan, "")
 	change("none", http.StatusUnprocessableEntity)
-	ran("", "mine", minePlan, "")
+	ran("", "mine", ownPlan, "")
 
 	w.do(http.MethodDelete, "/v1/plans/mine", nil, "").want(http.StatusNoContent, nil)
 	ran("", "sluice", "", `"mine"`)

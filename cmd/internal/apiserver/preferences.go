@@ -22,12 +22,12 @@ func (a preferenceAPI) Label(ctx context.Context, p schema.Principal, collection
 	if err := l.Check(); err != nil {
 		return schema.Labelled{}, err
 	}
-	ctx, leave := a.asking(ctx)
-	defer leave()
+	ctx, cancel := a.waitContext(ctx)
+	defer cancel()
 	reply, err := bus.Request[wire.LabelReply](ctx, a.nats, wire.LabelSubject, wire.LabelRequest{Envelope: wire.Header(), Principal: p, Collection: collection,
 		Question: l.Question, Answers: l.Answers, Texts: l.Texts, Calls: l.Calls, Cost: l.Cost, Deadline: deadline(ctx)}, bus.SignedBy(a.signer))
 	if err != nil {
-		return schema.Labelled{}, given(ctx, err)
+		return schema.Labelled{}, clientError(ctx, err)
 	}
 	if reply.Error != nil && reply.Calls > 0 { // the calls have cost something
 		reply.Problem = reply.Error.Message

@@ -2,5 +2,5 @@
 
 package apiserver_test
 
-// underRace: the race detector is on in this test binary.
-const underRace = true
+// raceEnabled: the race detector is on in this test binary.
+const raceEnabled = true

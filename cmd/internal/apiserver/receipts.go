@@ -19,7 +19,7 @@ type receiptAPI struct {
 	version string
 }
 
-func (a receiptAPI) signs() error {
+func (a receiptAPI) checkSigner() error {
 	if a.signer == nil {
 		return fmt.Errorf("this server signs no receipts: SLUICE_RECEIPT_KEY is not set: %w", schema.ErrNotFound)
 	}
@@ -28,21 +28,21 @@ func (a receiptAPI) signs() error {
 
 // Receipt implements httpapi.Receipts.
 func (a receiptAPI) Receipt(ctx context.Context, p schema.Principal, question uuid.UUID) ([]byte, error) {
-	said, err := a.store.Receipt(ctx, p, question)
+	r, err := a.store.Receipt(ctx, p, question)
 	if err == nil {
-		err = a.signs()
+		err = a.checkSigner()
 	}
 	if err != nil {
 		return nil, err
 	}
-	said.Software = a.version
-	return a.signer.Sign(said)
+	r.Software = a.version
+	return a.signer.Sign(r)
 }
 
 // ReceiptKeys implements httpapi.Receipts.
 func (a receiptAPI) ReceiptKeys(context.Context) (api.ReceiptKeys, error) {
 	out := api.ReceiptKeys{Keys: []api.ReceiptKey{}}
-	if err := a.signs(); err != nil {
+	if err := a.checkSigner(); err != nil {
 		return out, err
 	}
 	for _, key := range a.signer.Public() {

@@ -40,12 +40,12 @@ func TestReceiptsAreServed(t *testing.T) {
 		t.Fatal(listed, err)
 	}
 	served := reader.do(http.MethodGet, path, nil, "")
-	said, err := receipt.Open(served.body, keys)
+	opened, err := receipt.Open(served.body, keys)
 	if err != nil {
 		t.Fatalf("%d %s: %v", served.status, served.body, err)
 	}
-	if said.Answer != a.Answer || said.QuestionID != job.ID || said.Plan.SHA256 != "aa" || said.Pack.Name != "p" || len(said.Citations) != 0 {
-		t.Errorf("the receipt says %+v", said)
+	if opened.Answer != a.Answer || opened.QuestionID != job.ID || opened.Plan.SHA256 != "aa" || opened.Pack.Name != "p" || len(opened.Citations) != 0 {
+		t.Errorf("the receipt says %+v", opened)
 	}
 	if h := served.header; h.Get("Content-Type") != "application/json" {
 		t.Errorf("the headers are %v", h)

@@ -30,7 +30,7 @@ func TestCollectionsNameTheirSegmentation(t *testing.T) {
 	if rebuild.Segmentation.String() != "sentences,sentences=2,max_tokens=400" {
 		t.Errorf("rebuild: %s", rebuild.Segmentation)
 	}
-	for wrong, says := range map[string]string{
+	for wrong, wantText := range map[string]string{
 		`{"by": "sage"}`:                          "segmentation.by",
 		`{"threshold": 0.7}`:                      "segmentation",
 		`{"by": "similarity", "threshold": 1.5}`:  "segmentation.threshold",
@@ -43,8 +43,8 @@ func TestCollectionsNameTheirSegmentation(t *testing.T) {
 		for path, body := range map[string]string{"/v1/collections": `{"name": "w", "segmentation": ` + wrong + `}`, "/v1/collections/plain/rebuild": `{"segmentation": ` + wrong + `}`} {
 			var problem json.RawMessage
 			w.post(path, json.RawMessage(body), "").want(http.StatusUnprocessableEntity, &problem)
-			if !strings.Contains(string(problem), says) {
-				t.Errorf("%s to %s: %s, want %s named", wrong, path, problem, says)
+			if !strings.Contains(string(problem), wantText) {
+				t.Errorf("%s to %s: %s, want %s named", wrong, path, problem, wantText)
 			}
 		}
 	}

@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	leastSession = time.Minute
-	mostSession  = 720 * time.Hour
+	minSession = time.Minute
+	maxSession = 720 * time.Hour
 	// maxNamed is how many groups or collections an error lists at most, and maxNamedBytes how many
 	// bytes their names have together at most.
 	maxNamed, maxNamedBytes = 20, 1000
@@ -35,8 +35,8 @@ func signInProvider(c config.HTTP, o config.OIDC) (*oidc.Provider, error) {
 	if o.OIDCIssuer == "" {
 		return nil, nil
 	}
-	if o.OIDCSession < leastSession || o.OIDCSession > mostSession {
-		return nil, schema.Invalid("SLUICE_OIDC_SESSION", "%s: needs to be from %s to %s", o.OIDCSession, leastSession, mostSession)
+	if o.OIDCSession < minSession || o.OIDCSession > maxSession {
+		return nil, schema.Invalid("SLUICE_OIDC_SESSION", "%s: needs to be from %s to %s", o.OIDCSession, minSession, maxSession)
 	}
 	secret := o.OIDCClientSecret
 	if o.OIDCClientSecretFile != "" {
@@ -62,14 +62,14 @@ func signInProvider(c config.HTTP, o config.OIDC) (*oidc.Provider, error) {
 // peopleAPI manages sessions through auth, and notifies other processes when sessions begin or end.
 type peopleAPI struct {
 	*auth.Auth
-	lookups *lookups
+	tenantCache *tenantCache
 }
 
 // EndSession implements httpapi.PeopleSessions.
 func (a peopleAPI) EndSession(ctx context.Context, p schema.Principal, id uuid.UUID) error {
 	err := a.Auth.EndSession(ctx, p, id)
 	if err == nil {
-		a.lookups.changed(ctx, p.Tenant)
+		a.tenantCache.changed(ctx, p.Tenant)
 	}
 	return err
 }
@@ -78,7 +78,7 @@ func (a peopleAPI) EndSession(ctx context.Context, p schema.Principal, id uuid.U
 func (a peopleAPI) SignOut(ctx context.Context, secret string) error {
 	tenant, err := a.Auth.SignOut(ctx, secret)
 	if err == nil && tenant != uuid.Nil {
-		a.lookups.changed(ctx, tenant)
+		a.tenantCache.changed(ctx, tenant)
 	}
 	return err
 }
@@ -89,7 +89,7 @@ type signInAPI struct {
 	people    peopleAPI
 	tenants   *tenants.TenantStore
 	publicURL string
-	lasts     time.Duration
+	lifetime  time.Duration
 }
 
 func signIns(provider *oidc.Provider, people peopleAPI, t *tenants.TenantStore, d Deps) httpapi.SignIns {
@@ -112,24 +112,24 @@ func (a signInAPI) BeginSignIn(ctx context.Context, b httpapi.SignInBegin) (page
 
 // CompleteSignIn implements httpapi.SignIns.
 func (a signInAPI) CompleteSignIn(ctx context.Context, kept string, answer url.Values, from schema.NewSession) (httpapi.SignedIn, error) {
-	who, err := a.provider.Complete(ctx, kept, answer)
+	identity, err := a.provider.Complete(ctx, kept, answer)
 	if err != nil {
 		return httpapi.SignedIn{}, err
 	}
-	as, err := a.entering(ctx, who)
+	as, err := a.entering(ctx, identity)
 	if err != nil {
 		return httpapi.SignedIn{}, err
 	}
-	done := httpapi.SignedIn{ReturnTo: who.ReturnTo, Tenants: as.choices}
+	done := httpapi.SignedIn{ReturnTo: identity.ReturnTo, Tenants: as.choices}
 	if as.tenant == uuid.Nil {
 		return done, nil
 	}
-	from.ExpiresAt = time.Now().Add(a.lasts)
+	from.ExpiresAt = time.Now().Add(a.lifetime)
 	_, done.Session, done.Secret, err = a.people.SignIn(ctx, as.tenant, as.Person, from)
 	if err != nil {
 		return httpapi.SignedIn{}, err
 	}
-	a.people.lookups.changed(ctx, as.tenant)
+	a.people.tenantCache.changed(ctx, as.tenant)
 	return done, nil
 }
 
@@ -139,19 +139,19 @@ func (a signInAPI) SignInByToken(ctx context.Context, secret string, from schema
 	if !a.provider.TakesTokens() || !schema.LooksLikeToken(token) {
 		return false, nil
 	}
-	who, expires, err := a.provider.Token(ctx, token)
+	identity, expires, err := a.provider.Token(ctx, token)
 	if err != nil {
 		return false, err
 	}
-	who.Tenant = tenant
-	as, err := a.entering(ctx, who)
+	identity.Tenant = tenant
+	as, err := a.entering(ctx, identity)
 	if err != nil {
 		return false, err
 	}
 	if as.tenant == uuid.Nil {
 		return false, fmt.Errorf("you have access to several tenants: name one of %s in the header %s: %w", strings.Join(as.choices, ", "), httpapi.TenantHeader, schema.ErrConflict)
 	}
-	from.ExpiresAt = time.Now().Add(a.lasts)
+	from.ExpiresAt = time.Now().Add(a.lifetime)
 	if expires.Before(from.ExpiresAt) {
 		from.ExpiresAt = expires
 	}
@@ -160,13 +160,13 @@ func (a signInAPI) SignInByToken(ctx context.Context, secret string, from schema
 		return true, nil // another request with this token was first
 	}
 	if err == nil {
-		a.people.lookups.changed(ctx, as.tenant)
+		a.people.tenantCache.changed(ctx, as.tenant)
 	}
 	return err == nil, err
 }
 
-// entrant is a person who may enter a tenant.
-type entrant struct {
+// signInCandidate is a person who may enter a tenant.
+type signInCandidate struct {
 	schema.Person
 	tenant  uuid.UUID
 	choices []string // tenants that the person must choose from; tenant is uuid.Nil then
@@ -182,43 +182,43 @@ type granted struct {
 
 // entering returns the person's rights in the tenant that they chose, or in the only one that they
 // may enter. It ends their sessions in all tenants that they may no longer enter.
-func (a signInAPI) entering(ctx context.Context, who oidc.Identity) (entrant, error) {
-	given, missing, err := a.grants(ctx, who)
+func (a signInAPI) entering(ctx context.Context, identity oidc.Identity) (signInCandidate, error) {
+	grants, missing, err := a.grants(ctx, identity)
 	if err != nil {
-		return entrant{}, err
+		return signInCandidate{}, err
 	}
-	ids := make([]uuid.UUID, len(given))
-	for i, e := range given {
+	ids := make([]uuid.UUID, len(grants))
+	for i, e := range grants {
 		ids[i] = e.ID
 	}
-	ended, err := a.people.EndSessionsElsewhere(ctx, who.Subject, ids)
+	ended, err := a.people.EndSessionsElsewhere(ctx, identity.Subject, ids)
 	for _, tenant := range ended {
-		a.people.lookups.changed(ctx, tenant)
+		a.people.tenantCache.changed(ctx, tenant)
 	}
 	if err != nil {
-		return entrant{}, err
+		return signInCandidate{}, err
 	}
-	chosen, err := chosenGrant(who, given, missing)
+	chosen, err := chooseGrant(identity, grants, missing)
 	if err != nil {
-		return entrant{}, err
+		return signInCandidate{}, err
 	}
 	if chosen == nil {
-		var as entrant
-		for _, e := range given {
+		var as signInCandidate
+		for _, e := range grants {
 			as.choices = append(as.choices, e.Name)
 		}
 		return as, nil
 	}
-	person := schema.Person{Subject: who.Subject, Name: who.Name, Scopes: chosen.scopes, Groups: chosen.groups, Collections: chosen.collections}
-	return entrant{Person: person, tenant: chosen.ID}, nil
+	person := schema.Person{Subject: identity.Subject, Name: identity.Name, Scopes: chosen.scopes, Groups: chosen.groups, Collections: chosen.collections}
+	return signInCandidate{Person: person, tenant: chosen.ID}, nil
 }
 
 // grants returns what the access rules grant a person in existing tenants. If the rules for a
 // tenant grant only collections that don't exist, missing has these collections under the tenant's
 // name.
-func (a signInAPI) grants(ctx context.Context, who oidc.Identity) (given []granted, missing map[string][]string, err error) {
+func (a signInAPI) grants(ctx context.Context, identity oidc.Identity) (grants []granted, missing map[string][]string, err error) {
 	missing = map[string][]string{}
-	for _, g := range a.provider.Grants(ctx, who.Groups) {
+	for _, g := range a.provider.Grants(ctx, identity.Groups) {
 		tenant, err := a.tenants.TenantNamed(ctx, g.Tenant)
 		if errors.Is(err, schema.ErrNotFound) {
 			slog.WarnContext(ctx, "an access rule names a tenant that does not exist", "name", g.Tenant)
@@ -235,9 +235,9 @@ func (a signInAPI) grants(ctx context.Context, who oidc.Identity) (given []grant
 			missing[tenant.Name] = without
 			continue
 		}
-		given = append(given, e)
+		grants = append(grants, e)
 	}
-	return given, missing, nil
+	return grants, missing, nil
 }
 
 // granted looks up the collections of a grant. Collections that don't exist are returned in
@@ -270,37 +270,37 @@ func (a signInAPI) granted(ctx context.Context, tenant schema.Tenant, g oidc.Gra
 	return e, missing, nil
 }
 
-// chosenGrant returns the grant of the tenant that a person enters; nil: they have to choose one.
-func chosenGrant(who oidc.Identity, given []granted, missing map[string][]string) (*granted, error) {
-	i := slices.IndexFunc(given, func(e granted) bool { return e.Name == who.Tenant })
-	gone := missing[who.Tenant]
-	if len(given) == 0 && who.Tenant == "" {
+// chooseGrant returns the grant of the tenant that a person enters; nil: they have to choose one.
+func chooseGrant(identity oidc.Identity, grants []granted, missing map[string][]string) (*granted, error) {
+	i := slices.IndexFunc(grants, func(e granted) bool { return e.Name == identity.Tenant })
+	unknownCollections := missing[identity.Tenant]
+	if len(grants) == 0 && identity.Tenant == "" {
 		for _, tenant := range slices.Sorted(maps.Keys(missing)) {
-			gone = append(gone, missing[tenant]...)
+			unknownCollections = append(unknownCollections, missing[tenant]...)
 		}
 	}
 	switch {
-	case len(gone) > 0:
+	case len(unknownCollections) > 0:
 		return nil, fmt.Errorf("%s, and the collections that these give access to do not exist: %s; ask the operator of this server: %w",
-			describeGroups(who), enumerate(gone), schema.ErrForbidden)
-	case len(given) == 0:
-		return nil, fmt.Errorf("%s, and none of them gives access here; ask the operator of this server: %w", describeGroups(who), schema.ErrForbidden)
-	case who.Tenant == "" && len(given) == 1:
-		return &given[0], nil
-	case who.Tenant == "":
+			describeGroups(identity), enumerate(unknownCollections), schema.ErrForbidden)
+	case len(grants) == 0:
+		return nil, fmt.Errorf("%s, and none of them gives access here; ask the operator of this server: %w", describeGroups(identity), schema.ErrForbidden)
+	case identity.Tenant == "" && len(grants) == 1:
+		return &grants[0], nil
+	case identity.Tenant == "":
 		return nil, nil
 	case i < 0:
-		return nil, fmt.Errorf("%s, and none of them gives access to the tenant %q: %w", describeGroups(who), who.Tenant, schema.ErrForbidden)
+		return nil, fmt.Errorf("%s, and none of them gives access to the tenant %q: %w", describeGroups(identity), identity.Tenant, schema.ErrForbidden)
 	}
-	return &given[i], nil
+	return &grants[i], nil
 }
 
 // describeGroups says which groups a person has.
-func describeGroups(who oidc.Identity) string {
-	if len(who.Groups) == 0 {
-		return "the provider sends no groups for " + who.Name
+func describeGroups(identity oidc.Identity) string {
+	if len(identity.Groups) == 0 {
+		return "the provider sends no groups for " + identity.Name
 	}
-	return who.Name + " has the groups " + enumerate(who.Groups)
+	return identity.Name + " has the groups " + enumerate(identity.Groups)
 }
 
 // enumerate lists names, up to maxNamed and maxNamedBytes, and counts the rest.
@@ -312,9 +312,9 @@ func enumerate(names []string) string {
 		}
 		named++
 	}
-	said := strings.Join(names[:named], ", ")
+	list := strings.Join(names[:named], ", ")
 	if more := len(names) - named; more > 0 {
-		said += fmt.Sprintf(" and %d more", more)
+		list += fmt.Sprintf(" and %d more", more)
 	}
-	return said
+	return list
 }

@@ -33,16 +33,16 @@ type accessAPI struct {
 }
 
 // MapPrincipal implements httpapi.SourceAccess.
-func (a accessAPI) MapPrincipal(ctx context.Context, p schema.Principal, source uuid.UUID, principal string, who schema.AccessSubject) (
+func (a accessAPI) MapPrincipal(ctx context.Context, p schema.Principal, source uuid.UUID, principal string, subject schema.AccessSubject) (
 	schema.AccessMapping, error) {
 	defer a.permits.Forget(p.Tenant)
-	return a.AccessStore.MapPrincipal(ctx, p, source, principal, who)
+	return a.AccessStore.MapPrincipal(ctx, p, source, principal, subject)
 }
 
 // UnmapPrincipal implements httpapi.SourceAccess.
-func (a accessAPI) UnmapPrincipal(ctx context.Context, p schema.Principal, source uuid.UUID, principal string, who schema.AccessSubject) error {
+func (a accessAPI) UnmapPrincipal(ctx context.Context, p schema.Principal, source uuid.UUID, principal string, subject schema.AccessSubject) error {
 	defer a.permits.Forget(p.Tenant)
-	return a.AccessStore.UnmapPrincipal(ctx, p, source, principal, who)
+	return a.AccessStore.UnmapPrincipal(ctx, p, source, principal, subject)
 }
 
 // PushAccess implements httpapi.SourceAccess.
@@ -53,7 +53,7 @@ func (a accessAPI) PushAccess(ctx context.Context, p schema.Principal, source uu
 		return out, err
 	}
 	a.permits.Forget(p.Tenant)
-	for looked, began := 0, time.Now(); looked < pushedDocuments && time.Since(began) < pushedTime; {
+	for checked, began := 0, time.Now(); checked < pushedDocuments && time.Since(began) < pushedTime; {
 		some, changed, err := follow.Relabel(ctx, a.sources, a.documents, p, source, 50)
 		if err != nil { // the push is stored; the source relabels the rest
 			slog.WarnContext(ctx, "cannot update documents' labels after permissions were pushed; the next run of the source does so", "tenant", p.Tenant, "source", source, "error", err)
@@ -62,7 +62,7 @@ func (a accessAPI) PushAccess(ctx context.Context, p schema.Principal, source uu
 		if some == 0 {
 			return out, nil
 		}
-		looked, out.Documents = looked+some, out.Documents+changed
+		checked, out.Documents = checked+some, out.Documents+changed
 	}
 	left, err := a.sources.StaleItems(ctx, p.Tenant, source, 1)
 	if err != nil || len(left) == 0 {

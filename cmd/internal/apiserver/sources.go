@@ -27,8 +27,8 @@ import (
 // service account.
 const maxSetting = 16 << 10
 
-// everyHour is the interval between runs if a source has none, in minutes.
-const everyHour = 60
+// defaultInterval is the interval between runs if a source has none, in minutes.
+const defaultInterval = 60
 
 // sourceAPI implements httpapi.SyncSources.
 type sourceAPI struct {
@@ -45,7 +45,7 @@ func (a sourceAPI) CreateSource(ctx context.Context, p schema.Principal, collect
 		return schema.Source{}, err
 	}
 	out := schema.NewSource{ID: schema.NewID(), CollectionID: collection, Name: n.Name, Driver: n.Driver, Paused: n.Paused}
-	out.Include, out.Exclude, out.Labels, out.MaxBytes, out.MaxItems, out.MaxShorter, out.Every = n.Include, n.Exclude, n.Labels, n.MaxBytes, n.MaxItems, n.MaxShorter, everyHour
+	out.Include, out.Exclude, out.Labels, out.MaxBytes, out.MaxItems, out.MaxShorter, out.Every = n.Include, n.Exclude, n.Labels, n.MaxBytes, n.MaxItems, n.MaxShorter, defaultInterval
 	setIfGiven(n.Every, &out.Every)
 	if err := checkRules(out.SourceSettings); err != nil {
 		return schema.Source{}, err
@@ -182,7 +182,7 @@ func (a sourceAPI) changed(tenant uuid.UUID, driver schema.SourceDriver, have sc
 		return to, err
 	}
 	follows := have.Settings[source.PermissionsSetting] == source.FollowPermissions
-	if now, said := c.Settings[source.PermissionsSetting]; said && (now == source.FollowPermissions) != follows {
+	if now, set := c.Settings[source.PermissionsSetting]; set && (now == source.FollowPermissions) != follows {
 		return to, schema.Invalid("body.settings."+source.PermissionsSetting, "cannot be changed; make another source, and remove this one")
 	}
 	if follows && len(to.Labels) > 0 {

@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// impatient starts another server, whose bodies may stall for idle, and returns its URL.
-func (w *world) impatient(idle time.Duration) string {
+// serverWithIdle starts another server, whose bodies may stall for idle, and returns its URL.
+func (w *world) serverWithIdle(idle time.Duration) string {
 	w.t.Helper()
 	return startServer(w.t, config.HTTP{}, apiserver.Deps{Store: w.store.Store, NATS: w.nats, BodyIdle: idle}).URL()
 }
@@ -43,7 +43,7 @@ func begin(ctx context.Context, u user, method, path string, body io.Reader, len
 	r.ContentLength = length
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Authorization", "Bearer "+u.key)
-	got, err := hostile.Do(r)
+	got, err := hostileClient.Do(r)
 	if err != nil {
 		return 0, "", err
 	}
@@ -54,10 +54,10 @@ func begin(ctx context.Context, u user, method, path string, body io.Reader, len
 
 func TestStalledUploadsEndAndCostNoMemory(t *testing.T) {
 	w := newWorld(t)
-	t.Cleanup(hostile.CloseIdleConnections)
+	t.Cleanup(hostileClient.CloseIdleConnections)
 	w.post("/v1/collections", api.NewCollection{Name: "c"}, "").want(http.StatusCreated, nil)
 	u := w.with(nil, schema.ScopeIngest)
-	u.url = w.impatient(time.Second)
+	u.url = w.serverWithIdle(time.Second)
 	const size = 60 << 20
 	memory := watchMemory(t)
 	type result struct {
@@ -80,8 +80,8 @@ func TestStalledUploadsEndAndCostNoMemory(t *testing.T) {
 			t.Errorf("a stalled upload ended with %d %s %v", r.status, r.reply, r.err)
 		}
 	}
-	if grown := memory.grown(); grown > 50<<20 {
-		t.Errorf("five stalled uploads took %d MB", grown>>20)
+	if growth := memory.growth(); growth > 50<<20 {
+		t.Errorf("five stalled uploads took %d MB", growth>>20)
 	}
 	status, reply, err := begin(t.Context(), u, http.MethodPut, "/v1/collections/c/content?external_id=f",
 		stall(t.Context(), strings.NewReader("begin")), size)
@@ -92,7 +92,7 @@ func TestStalledUploadsEndAndCostNoMemory(t *testing.T) {
 
 func TestNestedMetadataIsRefusedAtOnce(t *testing.T) {
 	w := newWorld(t)
-	t.Cleanup(hostile.CloseIdleConnections)
+	t.Cleanup(hostileClient.CloseIdleConnections)
 	w.post("/v1/collections", api.NewCollection{Name: "c"}, "").want(http.StatusCreated, nil)
 	memory := watchMemory(t)
 	const before = `{"documents":[{"external_id":"d","text":"x","metadata":{"a":[[]`
@@ -101,14 +101,14 @@ func TestNestedMetadataIsRefusedAtOnce(t *testing.T) {
 	if err != nil || status != http.StatusUnprocessableEntity || !strings.Contains(reply, "body.documents[0].metadata") {
 		t.Errorf("a body of nested lists gave %d %s %v", status, reply, err)
 	}
-	if grown := memory.grown(); grown > 30<<20 {
-		t.Errorf("it took %d MB", grown>>20)
+	if growth := memory.growth(); growth > 30<<20 {
+		t.Errorf("it took %d MB", growth>>20)
 	}
 }
 
 func TestUploadsOfOneKeyAreBounded(t *testing.T) {
 	w := newWorld(t)
-	t.Cleanup(hostile.CloseIdleConnections)
+	t.Cleanup(hostileClient.CloseIdleConnections)
 	w.post("/v1/collections", api.NewCollection{Name: "c"}, "").want(http.StatusCreated, nil)
 	flood, other := w.with(nil, schema.ScopeIngest), w.with(nil, schema.ScopeIngest)
 	ctx, stop := context.WithCancel(t.Context())

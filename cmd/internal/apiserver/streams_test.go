@@ -124,8 +124,8 @@ func TestStreamsEndWithTheirKey(t *testing.T) {
 		_ = got.Body.Close()
 	}
 	for what, wait := range ends {
-		if said := wait(); strings.Contains(what, "job") && !strings.Contains(said, "event: error") {
-			t.Errorf("%s ended with %q", what, said)
+		if stream := wait(); strings.Contains(what, "job") && !strings.Contains(stream, "event: error") {
+			t.Errorf("%s ended with %q", what, stream)
 		}
 	}
 }

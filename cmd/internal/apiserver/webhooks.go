@@ -16,13 +16,13 @@ type webhookAPI struct{ *webhooks.WebhookStore }
 // CreateWebhook implements httpapi.Webhooks.
 func (w webhookAPI) CreateWebhook(ctx context.Context, p schema.Principal, n schema.NewWebhook) (schema.Webhook, string, error) {
 	secret, shown := webhook.NewSecret()
-	made, err := w.WebhookStore.CreateWebhook(ctx, p, n, secret)
-	return made, shown, err
+	created, err := w.WebhookStore.CreateWebhook(ctx, p, n, secret)
+	return created, shown, err
 }
 
 // RotateWebhook implements httpapi.Webhooks.
 func (w webhookAPI) RotateWebhook(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Webhook, string, error) {
 	secret, shown := webhook.NewSecret()
-	made, err := w.WebhookStore.RotateWebhook(ctx, p, id, secret)
-	return made, shown, err
+	created, err := w.WebhookStore.RotateWebhook(ctx, p, id, secret)
+	return created, shown, err
 }

@@ -23,7 +23,7 @@ func TestDocumentsBecomeReady(t *testing.T) {
 	w.uploadAll(someDocuments(20))
 	w.start()
 	w.awaitStates(map[schema.State]int{schema.StateReady: 20})
-	w.whole()
+	w.checkStored()
 	d := w.document("doc-003.md")
 	if d.Title != "About topic 3" || d.MediaType != "text/markdown" || !d.Live || d.Passages == 0 || d.Sections == 0 {
 		t.Errorf("document: %+v", d)
@@ -37,7 +37,7 @@ func TestBrokenDocumentFailsAlone(t *testing.T) {
 	w.uploadAll(files)
 	w.start()
 	w.awaitStates(map[schema.State]int{schema.StateReady: 5, schema.StateFailed: 1})
-	w.whole()
+	w.checkStored()
 	d := w.document("bad.md")
 	if d.Reason == nil || d.Reason.Code != schema.ReasonBroken || d.Live {
 		t.Errorf("bad.md: %+v", d)
@@ -63,8 +63,8 @@ func (g *gate) wait(ctx context.Context) error {
 	}
 }
 
-// holdEncode blocks the model's calls that encode a text with this word.
-func (w *world) holdEncode(word string) *gate {
+// blockEncode blocks the model's calls that encode a text with this word.
+func (w *world) blockEncode(word string) *gate {
 	g := newGate()
 	w.models.before = func(ctx context.Context, op wire.ModelOp, texts []string) error {
 		if op == wire.OpEncode && strings.Contains(strings.Join(texts, " "), word) {
@@ -77,7 +77,7 @@ func (w *world) holdEncode(word string) *gate {
 
 func TestChangedDocumentReplacesItsOldVersionInOneCommit(t *testing.T) {
 	w := newWorld(t)
-	g := w.holdEncode("second")
+	g := w.blockEncode("second")
 	w.upload("a.md", document("first", 3))
 	w.start()
 	// Every paragraph of document has the word "second".
@@ -89,7 +89,7 @@ func TestChangedDocumentReplacesItsOldVersionInOneCommit(t *testing.T) {
 		t.Fatal("the first version is not live")
 	}
 
-	g = w.holdEncode("altered")
+	g = w.blockEncode("altered")
 	w.upload("a.md", document("altered", 4))
 	<-g.reached
 	if n := w.count(`SELECT count(*) FROM documents d JOIN versions v ON v.id = d.live_version_id WHERE v.number = 1 AND v.state = 'ready'`); n != 1 {
@@ -97,7 +97,7 @@ func TestChangedDocumentReplacesItsOldVersionInOneCommit(t *testing.T) {
 	}
 	close(g.open)
 	w.awaitStates(map[schema.State]int{schema.StateReady: 1, schema.StateSuperseded: 1})
-	w.whole()
+	w.checkStored()
 	if n := w.count(`SELECT count(*) FROM documents d JOIN versions v ON v.id = d.live_version_id WHERE v.number = 2`); n != 1 {
 		t.Error("the second version is not live")
 	}
@@ -108,7 +108,7 @@ func TestChangedDocumentReplacesItsOldVersionInOneCommit(t *testing.T) {
 
 func TestOlderVersionThatComesLateDoesNotGoLive(t *testing.T) {
 	w := newWorld(t)
-	g := w.holdEncode("slow")
+	g := w.blockEncode("slow")
 	w.upload("a.md", document("slow", 3))
 	w.start()
 	<-g.reached
@@ -116,7 +116,7 @@ func TestOlderVersionThatComesLateDoesNotGoLive(t *testing.T) {
 	w.awaitStates(map[schema.State]int{schema.StateReady: 1})
 	close(g.open)
 	w.awaitStates(map[schema.State]int{schema.StateReady: 1, schema.StateSuperseded: 1})
-	w.whole()
+	w.checkStored()
 	if n := w.count(`SELECT count(*) FROM documents d JOIN versions v ON v.id = d.live_version_id WHERE v.number = 2`); n != 1 {
 		t.Error("the newer version is not live")
 	}
@@ -129,7 +129,7 @@ func TestFailedChangeLeavesTheOldVersion(t *testing.T) {
 	w.awaitStates(map[schema.State]int{schema.StateReady: 1})
 	w.upload("a.md", "BROKEN")
 	w.awaitStates(map[schema.State]int{schema.StateReady: 1, schema.StateFailed: 1})
-	w.whole()
+	w.checkStored()
 	if d := w.document("a.md"); !d.Live || d.State != schema.StateFailed {
 		t.Errorf("document: %+v", d)
 	}
@@ -137,7 +137,7 @@ func TestFailedChangeLeavesTheOldVersion(t *testing.T) {
 
 func TestDocumentDeletedWhileProcessedStaysDeleted(t *testing.T) {
 	w := newWorld(t)
-	g := w.holdEncode("doomed")
+	g := w.blockEncode("doomed")
 	uploaded := w.upload("a.md", document("doomed", 3))
 	w.upload("b.md", document("kept", 3))
 	w.start()
@@ -145,7 +145,7 @@ func TestDocumentDeletedWhileProcessedStaysDeleted(t *testing.T) {
 	w.ok(w.store.DeleteDocument(w.context(), w.principal, uploaded.Document))
 	close(g.open)
 	w.awaitStates(map[schema.State]int{schema.StateReady: 1})
-	w.whole()
+	w.checkStored()
 	if n := w.count(`SELECT count(*) FROM versions WHERE id = $1 AND state <> 'cancelled'`, uploaded.Version); n != 0 { // they may have been purged already
 		t.Error("a deleted document's version is not cancelled")
 	}
@@ -167,7 +167,7 @@ func TestRowThatPostgresRefusesFailsItsDocumentAlone(t *testing.T) {
 	w.uploadAll(files)
 	w.start()
 	w.awaitStates(map[schema.State]int{schema.StateReady: 5, schema.StateFailed: 1})
-	w.whole()
+	w.checkStored()
 	d := w.document("poison.md")
 	if d.Reason == nil || d.Reason.Code != schema.ReasonRejected || !strings.Contains(d.Reason.Message, "this text is refused") {
 		t.Errorf("poison.md: %+v", d.Reason)
@@ -187,7 +187,7 @@ func TestTextThatTheModelRefusesFailsItsDocumentAlone(t *testing.T) {
 	w.uploadAll(files)
 	w.start()
 	w.awaitStates(map[schema.State]int{schema.StateReady: 3, schema.StateFailed: 1})
-	w.whole()
+	w.checkStored()
 	if d := w.document("bad.md"); d.Reason == nil || d.Reason.Code != schema.ReasonModel {
 		t.Errorf("bad.md: %+v", d.Reason)
 	}
@@ -219,7 +219,7 @@ func TestModelServerThatIsAwayIsWaitedFor(t *testing.T) {
 	w.upload("a.md", document("one", 2))
 	w.start()
 	w.awaitStates(map[schema.State]int{schema.StateReady: 1})
-	w.whole()
+	w.checkStored()
 }
 
 func TestStageThatKeepsFailingEndsWithAReason(t *testing.T) {
@@ -274,7 +274,7 @@ func TestRetryWorksInsideTheDuplicateWindow(t *testing.T) {
 	_, err := w.store.RetryDocument(w.context(), w.principal, uploaded.Document)
 	w.ok(err)
 	w.awaitStates(map[schema.State]int{schema.StateReady: 1})
-	w.whole()
+	w.checkStored()
 	if d := w.document("a.md"); d.Attempt != 2 {
 		t.Errorf("attempt %d, want 2", d.Attempt)
 	}
@@ -282,7 +282,7 @@ func TestRetryWorksInsideTheDuplicateWindow(t *testing.T) {
 
 func TestLostArtifactsMakeTheStagesRunAgain(t *testing.T) {
 	w := newWorld(t)
-	g := w.holdEncode("held")
+	g := w.blockEncode("held")
 	w.upload("a.md", document("held", 3))
 	w.start()
 	<-g.reached
@@ -290,7 +290,7 @@ func TestLostArtifactsMakeTheStagesRunAgain(t *testing.T) {
 	w.admin(`TRUNCATE artifacts`)
 	close(g.open)
 	w.awaitStates(map[schema.State]int{schema.StateReady: 1})
-	w.whole()
+	w.checkStored()
 }
 
 func TestWritingTwiceChangesNothing(t *testing.T) {
@@ -315,7 +315,7 @@ func TestWritingTwiceChangesNothing(t *testing.T) {
 	if after := w.count(`SELECT coalesce(max(id), 0)::int FROM outbox`); after > events {
 		t.Error("a write that does nothing must tell of nothing")
 	}
-	w.whole()
+	w.checkStored()
 }
 
 // TestModelServersThatDisagreeFailADocument: somebody must fix that, so the document fails instead

@@ -102,9 +102,9 @@ func (w *world) transactions() int {
 
 const uncuratedSQL = `SELECT count(*) FROM versions WHERE state IN ('ready', 'superseded') AND NOT curated`
 
-// spent ingests 400 documents into a number of collections, and returns the workflows and the
+// ingestCost ingests 400 documents into a number of collections, and returns the workflows and the
 // number of transactions, curation included.
-func spent(t *testing.T, collections int) (workflows map[string]int, transactions int) {
+func ingestCost(t *testing.T, collections int) (workflows map[string]int, transactions int) {
 	w := newWorld(t)
 	w.settings.IngestBatchSize, w.settings.IngestReconcile = 64, 5*time.Second
 	w.options = w.settings.Options()
@@ -116,7 +116,7 @@ func spent(t *testing.T, collections int) (workflows map[string]int, transaction
 	w.awaitAll(documents)
 	w.poll("curation", func() bool { return w.count(uncuratedSQL) == 0 })
 	stop()
-	w.whole()
+	w.checkStored()
 	if n := w.count(`SELECT count(DISTINCT collection_id) FROM cluster_members`); n != collections {
 		t.Errorf("%d of %d collections are clustered", n, collections)
 	}
@@ -124,8 +124,8 @@ func spent(t *testing.T, collections int) (workflows map[string]int, transaction
 }
 
 func TestManyCollectionsCostFewWorkflowsAndTransactions(t *testing.T) {
-	one, oneTransactions := spent(t, 1)
-	many, manyTransactions := spent(t, 100)
+	one, oneTransactions := ingestCost(t, 1)
+	many, manyTransactions := ingestCost(t, 100)
 	t.Logf("one collection: %v, %d transactions; 100: %v, %d", one, oneTransactions, many, manyTransactions)
 	for name, workflows := range map[string]map[string]int{"in one collection": one, "in 100": many} {
 		all := 0
@@ -175,7 +175,7 @@ func TestTenantsInOneBatchFailApart(t *testing.T) {
 	if n := w.workflows()[wire.WorkflowIngestVersions]; n != 1 {
 		t.Errorf("%d batches, want one", n)
 	}
-	w.whole()
+	w.checkStored()
 }
 
 // In one tenant's batch, a collection whose write fails because of a fault of the program fails
@@ -199,7 +199,7 @@ func TestCollectionsInOneBatchFailApart(t *testing.T) {
 	if n := w.count(`SELECT count(*) FROM versions WHERE state = 'failed' AND collection_id <> $1`, bad); n != 0 {
 		t.Errorf("%d versions of other collections failed", n)
 	}
-	w.whole()
+	w.checkStored()
 }
 
 // Collections that were not signalled are found and curated together. Removing the rest of a
@@ -257,7 +257,7 @@ func TestBatchesGrowWhileManyWait(t *testing.T) {
 	if n := w.workflows()[wire.WorkflowIngestVersions]; n > 4 {
 		t.Errorf("64 documents that waited were %d batches of up to %d, want 4 at most", n, 8*4)
 	}
-	w.whole()
+	w.checkStored()
 }
 
 // The documents of a large tenant do not delay the few of another.

@@ -49,7 +49,7 @@ func curator(c client.Client, a *curate.Activities, r *ingest.Rebuilder, searche
 		MaxConcurrentWorkflowTaskPollers:       2,
 		MaxConcurrentWorkflowTaskExecutionSize: 2 * curateAtOnce,
 		WorkerStopTimeout:                      time.Second,
-		Interceptors:                           []interceptor.WorkerInterceptor{&pausing{searches: searches}},
+		Interceptors:                           []interceptor.WorkerInterceptor{&pausingOptions{searches: searches}},
 	}, 1, func(w worker.Worker) {
 		w.RegisterWorkflowWithOptions(workflows.CurateCollection, workflow.RegisterOptions{Name: wire.WorkflowCurate})
 		w.RegisterWorkflowWithOptions(workflows.CurateCollections, workflow.RegisterOptions{Name: wire.WorkflowCurateMany})
@@ -73,7 +73,7 @@ func reparser(c client.Client, r *ingest.Reparser, searches *fairness.Foreground
 		MaxConcurrentActivityTaskPollers:   1,
 		MaxConcurrentWorkflowTaskPollers:   2,
 		WorkerStopTimeout:                  time.Second,
-		Interceptors:                       []interceptor.WorkerInterceptor{&pausing{searches: searches}},
+		Interceptors:                       []interceptor.WorkerInterceptor{&pausingOptions{searches: searches}},
 	}, 1, func(w worker.Worker) {
 		w.RegisterWorkflowWithOptions(workflows.ReparseCollection, workflow.RegisterOptions{Name: wire.WorkflowReparse})
 		for name, step := range map[string]any{
@@ -114,8 +114,8 @@ func (s *signals) Changed(tenant, collection uuid.UUID) {
 	}
 }
 
-// take removes and returns up to most changed collections, taking from each tenant in turn.
-func (s *signals) take(most int) []wire.Curation {
+// take removes and returns up to limit changed collections, taking from each tenant in turn.
+func (s *signals) take(limit int) []wire.Curation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	byTenant := map[uuid.UUID][]wire.Curation{}
@@ -123,9 +123,9 @@ func (s *signals) take(most int) []wire.Curation {
 		byTenant[c.Tenant] = append(byTenant[c.Tenant], c)
 	}
 	var out []wire.Curation
-	for turn := 0; len(out) < min(most, len(s.changed)); turn++ {
+	for turn := 0; len(out) < min(limit, len(s.changed)); turn++ {
 		for _, of := range byTenant {
-			if turn < len(of) && len(out) < most {
+			if turn < len(of) && len(out) < limit {
 				out = append(out, of[turn])
 			}
 		}

@@ -70,7 +70,7 @@ func TestChangesAreCuratedBySignal(t *testing.T) {
 	w.upload("doc-003.md", document("something else", 4))
 	w.awaitStates(map[schema.State]int{schema.StateReady: 20, schema.StateSuperseded: 1})
 	w.curated()
-	w.whole()
+	w.checkStored()
 	w.saveHistories(wire.WorkflowCurate, "curate_collection", "signals")
 }
 
@@ -123,7 +123,7 @@ func TestKilledWorkerLeavesNoCurationUndone(t *testing.T) {
 	release()
 	w.child("")
 	w.curated()
-	w.whole()
+	w.checkStored()
 }
 
 func TestKilledWorkerAndWipedTemporalLeaveNoCurationUndone(t *testing.T) {
@@ -142,7 +142,7 @@ func TestKilledWorkerAndWipedTemporalLeaveNoCurationUndone(t *testing.T) {
 	w.wipeTemporal()
 	w.child("")
 	w.curated()
-	w.whole()
+	w.checkStored()
 }
 
 func TestSignalsOfABurstAreOneRound(t *testing.T) {

@@ -27,7 +27,7 @@ func TestParsesThatEndWithoutAResultAreNoDeaths(t *testing.T) {
 	w.upload("a.md", document("one", 2))
 	w.start()
 	w.awaitStates(map[schema.State]int{schema.StateReady: 1})
-	w.whole()
+	w.checkStored()
 }
 
 // A document that kills its worker fails alone, although the worker cannot report it.
@@ -37,8 +37,8 @@ func TestDocumentThatKillsItsWorkerFailsAfterThreeTimes(t *testing.T) {
 	files["killer.md"] = document("killer", 2)
 	w.uploadAll(files)
 	for range 3 {
-		worker, said := w.childWith(childSettings{Deadly: "killer.md"})
-		for said.Scan() { // until the process ends
+		worker, stdout := w.childWith(childSettings{Deadly: "killer.md"})
+		for stdout.Scan() { // until the process ends
 		}
 		if worker.Wait() == nil {
 			t.Fatal("the worker was not killed")
@@ -70,5 +70,5 @@ func TestManyTriesWhileTheModelServerIsAwayAreNoFaults(t *testing.T) {
 	w.upload("a.md", document("one", 2))
 	w.start()
 	w.awaitStates(map[schema.State]int{schema.StateReady: 1})
-	w.whole()
+	w.checkStored()
 }

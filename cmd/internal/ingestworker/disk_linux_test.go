@@ -47,5 +47,5 @@ func TestAFullDiskOnlyHoldsUpWhatWasAcknowledged(t *testing.T) {
 	}
 	w.ok(os.Remove(filler))
 	w.awaitStates(map[schema.State]int{schema.StateReady: uploaded})
-	w.whole()
+	w.checkStored()
 }

@@ -188,7 +188,7 @@ func (w *world) adminURL() string {
 // start runs a worker until the test ends, or stop is called.
 func (w *world) start() (stop func()) {
 	w.t.Helper()
-	parts, err := compose(w.options, w.settings, Deps{Store: w.store.Store, NATS: w.nats, Temporal: w.client}, w.parser, w.models, w.second)
+	parts, err := newServices(w.options, w.settings, Deps{Store: w.store.Store, NATS: w.nats, Temporal: w.client}, w.parser, w.models, w.second)
 	w.ok(err)
 	worker := lifecycle.NewGroup("worker", Grace, parts...)
 	w.ok(worker.Start(w.context()))
@@ -330,9 +330,9 @@ func (w *world) document(name string) schema.Document {
 	return d
 }
 
-// whole checks that everything that is ready is stored once: each live version's passages tile its
-// sections, each has its vector, and nothing is left over.
-func (w *world) whole() {
+// checkStored checks that everything that is ready is stored once: each live version's passages
+// tile its sections, each has its vector, and nothing is left over.
+func (w *world) checkStored() {
 	w.t.Helper()
 	for what, query := range map[string]string{
 		"live versions without passages": `SELECT count(*) FROM versions v WHERE state = 'ready' AND NOT EXISTS (SELECT FROM passages p WHERE p.version_id = v.id)`,

@@ -96,15 +96,15 @@ func New(s Settings, d Deps) (lifecycle.Service, error) {
 	}
 	o := s.Options()
 	models := modelclient.New(d.NATS, modelclient.Options{})
-	work, err := compose(o, s, d, parsers, models, models.Second())
+	work, err := newServices(o, s, d, parsers, models, models.Second())
 	if err != nil {
 		return nil, err
 	}
 	return lifecycle.NewGroup("ingest worker", Grace, append([]lifecycle.Service{parsers}, work...)...), nil
 }
 
-// compose returns the worker's parts, in the order in which they start.
-func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models, second ingest.Models) ([]lifecycle.Service, error) {
+// newServices returns the worker's parts, in the order in which they start.
+func newServices(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models, second ingest.Models) ([]lifecycle.Service, error) {
 	if err := d.Store.CheckDirect(); err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models,
 	if err != nil {
 		return nil, err
 	}
-	searches := fairness.NewForeground(searchedFor)
+	searches := fairness.NewForeground(searchTTL)
 	intake, err := ingest.NewIntake(kept, batches{d.Temporal}, js, streams, searches, o)
 	if err != nil {
 		return nil, err
@@ -157,7 +157,7 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models,
 		reconciler,
 		curate.NewReconciler(kept, encoder, curations{d.Temporal}, kept,
 			curate.ReconcilerOptions{Every: s.IngestReconcile, Age: cmp.Or(s.CurateAfter, curateAfter), Keep: s.CurateKeep}),
-		emptier(kept),
+		emptyLoop(kept),
 		purger(kept, cmp.Or(s.PurgeEvery, purgeEvery), s.keep(), s.keepQuestions(), s.KeepAudit, s.KeepAuditReads),
 	}, sender...), nil
 }

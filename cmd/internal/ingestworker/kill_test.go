@@ -37,13 +37,13 @@ type childSettings struct {
 	Deadly string
 }
 
-// deadlyParser kills this process over a file.
-type deadlyParser struct {
+// crashingParser kills this process over a file.
+type crashingParser struct {
 	ingest.Parser
 	name string
 }
 
-func (p deadlyParser) Parse(ctx context.Context, name, mediaType, language string, data []byte) (schema.Parsed, error) {
+func (p crashingParser) Parse(ctx context.Context, name, mediaType, language string, data []byte) (schema.Parsed, error) {
 	if name == p.name {
 		if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
 			panic(err)
@@ -101,7 +101,7 @@ func runWorkerChild(encoded []byte) error {
 	}}
 	o := c.Settings.Options()
 	o.Grace = c.Grace
-	parts, err := compose(o, c.Settings, Deps{Store: db, NATS: nc, Temporal: tc}, deadlyParser{parsers, c.Deadly}, models, unavailableModels{})
+	parts, err := newServices(o, c.Settings, Deps{Store: db, NATS: nc, Temporal: tc}, crashingParser{parsers, c.Deadly}, models, unavailableModels{})
 	if err != nil {
 		return err
 	}
@@ -145,8 +145,8 @@ func (w *world) childWith(c childSettings) (*exec.Cmd, *bufio.Scanner) {
 func TestKilledWorkerLosesAndRepeatsNothing(t *testing.T) {
 	w := newWorld(t)
 	w.uploadAll(someDocuments(40))
-	first, said := w.child("topic 17")
-	if !said.Scan() {
+	first, stdout := w.child("topic 17")
+	if !stdout.Scan() {
 		t.Fatal("the worker ended")
 	}
 	w.await("some that are ready", func() bool { return w.states()[schema.StateReady] > 0 })
@@ -159,14 +159,14 @@ func TestKilledWorkerLosesAndRepeatsNothing(t *testing.T) {
 	w.child("")
 	w.awaitStates(map[schema.State]int{schema.StateReady: 40})
 	t.Logf("recovered in %s", time.Since(killed).Round(time.Millisecond))
-	w.whole()
+	w.checkStored()
 }
 
 func TestWorkerKilledAndEverythingElseWipedLosesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.uploadAll(someDocuments(40))
-	first, said := w.child("topic 17")
-	if !said.Scan() {
+	first, stdout := w.child("topic 17")
+	if !stdout.Scan() {
 		t.Fatal("the worker ended")
 	}
 	w.ok(first.Process.Signal(syscall.SIGKILL))
@@ -176,5 +176,5 @@ func TestWorkerKilledAndEverythingElseWipedLosesNothing(t *testing.T) {
 	w.temporal = localtest.Temporal(t)
 	w.child("")
 	w.awaitStates(map[schema.State]int{schema.StateReady: 40})
-	w.whole()
+	w.checkStored()
 }

@@ -169,7 +169,7 @@ func TestFullTenantDoesNotBlockOthers(t *testing.T) {
 	w.awaitStates(map[schema.State]int{schema.StateReady: 2})
 	w.principal, w.collection = flood, collection
 	w.awaitStates(map[schema.State]int{schema.StateReady: 20})
-	w.whole()
+	w.checkStored()
 	if n := w.count(`SELECT count(*) FROM versions WHERE attempt > 1`); n != 0 {
 		t.Errorf("%d versions were queued again while they only waited", n)
 	}
@@ -201,7 +201,7 @@ func TestRepeatedAndReorderedMessagesChangeNothing(t *testing.T) {
 	}
 	w.upload("last.md", document("last", 2))
 	w.awaitStates(map[schema.State]int{schema.StateReady: 7})
-	w.whole()
+	w.checkStored()
 }
 
 func TestMessageOfANewerVersionIsKept(t *testing.T) {
@@ -232,7 +232,7 @@ func TestVersionsWhoseMessagesWereLostAreQueuedAgain(t *testing.T) {
 	w.wipeNATS()
 	w.start()
 	w.awaitStates(map[schema.State]int{schema.StateReady: 12})
-	w.whole()
+	w.checkStored()
 }
 
 func (w *world) wipeNATS() {
@@ -244,7 +244,7 @@ func (w *world) wipeNATS() {
 
 func TestNATSWipedUnderARunningWorker(t *testing.T) {
 	w := newWorld(t)
-	g := w.holdEncode("topic 0")
+	g := w.blockEncode("topic 0")
 	w.uploadAll(someDocuments(20))
 	w.start()
 	<-g.reached
@@ -252,7 +252,7 @@ func TestNATSWipedUnderARunningWorker(t *testing.T) {
 	w.upload("later.md", document("later", 2))
 	close(g.open)
 	w.awaitStates(map[schema.State]int{schema.StateReady: 21})
-	w.whole()
+	w.checkStored()
 }
 
 func TestTemporalWipedUnderARunningWorker(t *testing.T) {
@@ -265,7 +265,7 @@ func TestTemporalWipedUnderARunningWorker(t *testing.T) {
 	w.client, err = durable.Dial(w.context(), durable.Options{Address: temporal.Address(), Namespace: local.Namespace, Name: t.Name()})
 	w.ok(err)
 	w.options.Lease = 3 * time.Second
-	g := w.holdEncode("topic 0")
+	g := w.blockEncode("topic 0")
 	w.uploadAll(someDocuments(20))
 	w.start()
 	<-g.reached
@@ -275,12 +275,12 @@ func TestTemporalWipedUnderARunningWorker(t *testing.T) {
 	w.ok(temporal.Start(w.context()))
 	close(g.open)
 	w.awaitStates(map[schema.State]int{schema.StateReady: 20})
-	w.whole()
+	w.checkStored()
 }
 
 func TestStoppedWorkerIsFollowedByAnother(t *testing.T) {
 	w := newWorld(t)
-	g := w.holdEncode("topic 0")
+	g := w.blockEncode("topic 0")
 	w.uploadAll(someDocuments(20))
 	stop := w.start()
 	<-g.reached
@@ -293,5 +293,5 @@ func TestStoppedWorkerIsFollowedByAnother(t *testing.T) {
 	<-stopped
 	w.start()
 	w.awaitStates(map[schema.State]int{schema.StateReady: 20})
-	w.whole()
+	w.checkStored()
 }

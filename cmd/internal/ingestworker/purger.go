@@ -26,8 +26,9 @@ const (
 	forgetQuestions = 200
 )
 
-// emptier retires the documents of deleted collections. One worker at a time, the leader, runs it.
-func emptier(s stores.All) lifecycle.Service {
+// emptyLoop retires the documents of deleted collections. One worker at a time, the leader, runs
+// it.
+func emptyLoop(s stores.All) lifecycle.Service {
 	return lifecycle.NewLeaderLoop(lifecycle.LeaderLoop{Name: "emptier of deleted collections", Elector: s, Every: emptyEvery, Round: func(fetch, _ context.Context) error {
 		for fetch.Err() == nil {
 			if n, err := s.EmptyCollections(fetch, emptyDocuments); n == 0 || err != nil {

@@ -48,8 +48,8 @@ func (w *world) modelServerOf(pack string) {
 	w.t.Cleanup(func() { w.ok(server.Stop(context.Background())) })
 }
 
-// production runs the worker as programs do.
-func (w *world) production() {
+// startProduction runs the worker as programs do.
+func (w *world) startProduction() {
 	w.t.Helper()
 	worker, err := New(w.settings, Deps{Store: w.store.Store, NATS: w.nats, Temporal: w.client})
 	w.ok(err)
@@ -104,9 +104,9 @@ func TestExamplesAndHostileFilesWithRealParsersAndModels(t *testing.T) {
 	}
 	_, err := documents.New(w.store, documents.Options{}).Upload(w.context(), w.principal, w.collection, uploads)
 	w.ok(err)
-	w.production()
+	w.startProduction()
 	w.awaitStates(map[schema.State]int{schema.StateReady: good, schema.StateFailed: len(hostile)})
-	w.whole()
+	w.checkStored()
 	for name, h := range hostile {
 		d := w.document(name)
 		if d.Reason == nil || d.Reason.Message == "" || h.reason != "" && d.Reason.Code != h.reason {
@@ -134,7 +134,7 @@ func TestAnAddedEncoderWithRealParsersAndModels(t *testing.T) {
 	}
 	_, err = documents.New(w.store, documents.Options{}).Upload(w.context(), w.principal, w.collection, uploads)
 	w.ok(err)
-	w.production()
+	w.startProduction()
 	w.awaitStates(map[schema.State]int{schema.StateReady: len(uploads)})
 	passages, vectors := w.count(`SELECT count(*) FROM passages`), w.count(`SELECT count(*) FROM vectors_384 WHERE vector_norm(embedding::vector) BETWEEN 0.99 AND 1.01`)
 	if passages <= len(uploads) || vectors != passages || w.count(`SELECT count(*) FROM vectors_256`) != 0 {

@@ -46,9 +46,9 @@ func (w *world) awaitRebuild(want schema.GenerationState) schema.Rebuild {
 	return r
 }
 
-// wholeGeneration checks that the live generation has each live version once, and that all of its
+// checkGeneration checks that the live generation has each live version once, and that all of its
 // rows are its own.
-func (w *world) wholeGeneration() {
+func (w *world) checkGeneration() {
 	w.t.Helper()
 	for what, query := range map[string]string{
 		"sections that the live generation's passages do not tile": `SELECT count(*) FROM sections s JOIN versions v ON v.id = s.version_id JOIN collections c ON c.id = v.collection_id
@@ -89,7 +89,7 @@ func TestRebuildPutsANewGenerationInThePlaceOfTheOld(t *testing.T) {
 	if done.Versions != 15 || done.Space != "another" || int(done.Passages) != before {
 		t.Errorf("done: %+v, had %d passages", done, before)
 	}
-	w.wholeGeneration()
+	w.checkGeneration()
 	c, err := w.store.Collection(w.context(), w.principal, w.collection.String())
 	w.ok(err)
 	if c.Generation != 2 || c.Language != "de" || c.Space != "another" {
@@ -101,13 +101,13 @@ func TestRebuildPutsANewGenerationInThePlaceOfTheOld(t *testing.T) {
 			t.Errorf("%d rows of %s are left of generation 1", n, table)
 		}
 	}
-	w.whole()
+	w.checkStored()
 	w.curated()
 	// New documents belong to the new generation.
 	w.upload("late.md", document("late", 3))
 	w.awaitStates(map[schema.State]int{schema.StateReady: 16})
 	w.curated()
-	w.whole()
+	w.checkStored()
 	w.saveHistories(wire.WorkflowRebuild, "rebuild_collection", "live")
 }
 
@@ -124,7 +124,7 @@ func TestDocumentsRefusedForTheirModelAreQueuedAgainByARebuild(t *testing.T) {
 	}
 	w.rebuild(schema.NewRebuild{})
 	w.awaitStates(map[schema.State]int{schema.StateReady: 2})
-	w.wholeGeneration()
+	w.checkGeneration()
 }
 
 func TestCancelledRebuildLeavesTheCollectionAsItWas(t *testing.T) {
@@ -134,7 +134,7 @@ func TestCancelledRebuildLeavesTheCollectionAsItWas(t *testing.T) {
 	w.start()
 	w.awaitStates(map[schema.State]int{schema.StateReady: 10})
 	w.curated()
-	g := w.holdEncode("topic")
+	g := w.blockEncode("topic")
 	w.rebuild(schema.NewRebuild{})
 	<-g.reached
 	r, err := w.store.CancelRebuild(w.context(), w.principal, w.collection)
@@ -148,8 +148,8 @@ func TestCancelledRebuildLeavesTheCollectionAsItWas(t *testing.T) {
 	if n := w.count(`SELECT count(*) FROM passages WHERE generation = 2`); n != 0 {
 		t.Errorf("%d passages of the cancelled generation", n)
 	}
-	w.whole()
-	w.wholeGeneration()
+	w.checkStored()
+	w.checkGeneration()
 	if _, err := w.store.CancelRebuild(w.context(), w.principal, w.collection); err == nil {
 		t.Error("cancelled twice")
 	}
@@ -172,7 +172,7 @@ func TestRebuildThatTheModelRefusesFailsWithTheDocument(t *testing.T) {
 	if r := w.awaitRebuild(schema.GenerationFailed); !strings.Contains(r.Reason, "odd.md") {
 		t.Errorf("failed: %+v", r)
 	}
-	w.wholeGeneration()
+	w.checkGeneration()
 	w.saveHistories(wire.WorkflowRebuild, "rebuild_collection", "failed")
 }
 
@@ -184,15 +184,15 @@ func TestKilledWorkerGoesOnWithItsRebuild(t *testing.T) {
 	w.curated()
 	stop()
 	w.rebuild(schema.NewRebuild{})
-	first, said := w.child("topic 17")
-	if !said.Scan() {
+	first, stdout := w.child("topic 17")
+	if !stdout.Scan() {
 		t.Fatal("the worker ended")
 	}
 	w.ok(first.Process.Signal(syscall.SIGKILL))
 	_, _ = first.Process.Wait()
 	w.child("")
 	w.awaitRebuild(schema.GenerationLive)
-	w.wholeGeneration()
+	w.checkGeneration()
 }
 
 func TestKilledWorkerAndWipedTemporalLoseNoRebuild(t *testing.T) {
@@ -203,8 +203,8 @@ func TestKilledWorkerAndWipedTemporalLoseNoRebuild(t *testing.T) {
 	w.curated()
 	stop()
 	w.rebuild(schema.NewRebuild{})
-	first, said := w.child("topic 17")
-	if !said.Scan() {
+	first, stdout := w.child("topic 17")
+	if !stdout.Scan() {
 		t.Fatal("the worker ended")
 	}
 	w.ok(first.Process.Signal(syscall.SIGKILL))
@@ -212,7 +212,7 @@ func TestKilledWorkerAndWipedTemporalLoseNoRebuild(t *testing.T) {
 	w.wipeTemporal()
 	w.child("")
 	w.awaitRebuild(schema.GenerationLive)
-	w.wholeGeneration()
+	w.checkGeneration()
 }
 
 // TestRebuildBesideIngestAndQueriesLosesNothing uploads, replaces and deletes documents during
@@ -276,7 +276,7 @@ func TestRebuildBesideIngestAndQueriesLosesNothing(t *testing.T) {
 		t.Errorf("%d failed: %s", n, w.reasons())
 	}
 	w.curated()
-	w.wholeGeneration()
+	w.checkGeneration()
 }
 
 // ask searches, in the index and among vectors, until stop. Each result must be from one

@@ -37,8 +37,8 @@ func (w *world) awaitReparse(want schema.ReparseState) schema.Reparse {
 	return r
 }
 
-// aged marks the stored text of documents as that of an older parser.
-func (w *world) aged(names ...string) {
+// markOldParser marks the stored text of documents as that of an older parser.
+func (w *world) markOldParser(names ...string) {
 	w.t.Helper()
 	w.admin(`UPDATE sections s SET layout = '\x0102' FROM documents d WHERE d.id = s.document_id AND d.external_id = ANY ($1)`, names)
 }
@@ -70,7 +70,7 @@ func TestReparseReplacesWhatParsesToSomethingElse(t *testing.T) {
 	// The newest version of one document failed: the older, live text does not replace it.
 	w.upload("twice.md", "BROKEN")
 	w.awaitStates(map[schema.State]int{schema.StateReady: 13, schema.StateFailed: 1})
-	w.aged("old.md", "doc-003.md")
+	w.markOldParser("old.md", "doc-003.md")
 	w.admin(`UPDATE sections s SET body = repeat(body, 3) FROM documents d WHERE d.id = s.document_id AND d.external_id = 'short.md'`)
 	now.Store(true)
 	if r := w.reparse(); r.State != schema.ReparseRunning || r.Total != 13 || r.Number != 1 {
@@ -138,7 +138,7 @@ func TestCancelledReparseLeavesTheRestAsItIs(t *testing.T) {
 	w.uploadAll(someDocuments(6))
 	w.start()
 	w.awaitStates(map[schema.State]int{schema.StateReady: 6})
-	w.aged("doc-000.md", "doc-001.md", "doc-002.md", "doc-003.md", "doc-004.md", "doc-005.md")
+	w.markOldParser("doc-000.md", "doc-001.md", "doc-002.md", "doc-003.md", "doc-004.md", "doc-005.md")
 	hold.Store(true)
 	w.reparse()
 	<-reached
@@ -155,14 +155,14 @@ func TestCancelledReparseLeavesTheRestAsItIs(t *testing.T) {
 	if _, err := w.store.CancelReparse(w.context(), w.principal, w.collection); !errors.Is(err, schema.ErrConflict) {
 		t.Errorf("cancelled twice: %v", err)
 	}
-	w.whole()
+	w.checkStored()
 	w.saveHistories(wire.WorkflowReparse, "reparse_collection", "cancelled")
 	hold.Store(false)
 	w.reparse()
 	if r := w.awaitReparse(schema.ReparseDone); r.Changed != 6 {
 		t.Errorf("after it: %+v", r)
 	}
-	w.whole()
+	w.checkStored()
 }
 
 // A worker is killed while it writes documents that were parsed again, and Temporal loses its
@@ -175,10 +175,10 @@ func TestKilledWorkerAndWipedTemporalLoseNoReparse(t *testing.T) {
 	w.awaitStates(map[schema.State]int{schema.StateReady: 12})
 	w.ok(first.Process.Signal(syscall.SIGKILL))
 	_, _ = first.Process.Wait()
-	w.aged("doc-001.md", "doc-007.md", "doc-008.md")
+	w.markOldParser("doc-001.md", "doc-007.md", "doc-008.md")
 	w.reparse()
-	second, said := w.child("topic 7")
-	if !said.Scan() {
+	second, stdout := w.child("topic 7")
+	if !stdout.Scan() {
 		t.Fatal("the worker ended")
 	}
 	w.ok(second.Process.Signal(syscall.SIGKILL))
@@ -191,7 +191,7 @@ func TestKilledWorkerAndWipedTemporalLoseNoReparse(t *testing.T) {
 	if n := w.count(`SELECT count(*) FROM versions`); n != 15 {
 		t.Errorf("%d versions, want 15", n)
 	}
-	w.whole()
+	w.checkStored()
 }
 
 // A document that kills its workers keeps its text, and the others are parsed.
@@ -204,11 +204,11 @@ func TestReparseOfADocumentThatKillsItsWorkerEnds(t *testing.T) {
 	w.awaitStates(map[schema.State]int{schema.StateReady: 6})
 	w.ok(first.Process.Signal(syscall.SIGKILL))
 	_, _ = first.Process.Wait()
-	w.aged("doc-001.md", "killer.md")
+	w.markOldParser("doc-001.md", "killer.md")
 	w.reparse()
 	for range 3 {
-		worker, said := w.childWith(childSettings{Deadly: "killer.md"})
-		for said.Scan() { // until the process ends
+		worker, stdout := w.childWith(childSettings{Deadly: "killer.md"})
+		for stdout.Scan() { // until the process ends
 		}
 		if worker.Wait() == nil {
 			t.Fatal("the worker was not killed")
@@ -222,5 +222,5 @@ func TestReparseOfADocumentThatKillsItsWorkerEnds(t *testing.T) {
 	if w.version("killer.md") != 1 {
 		t.Error("the text of the document is not what it was")
 	}
-	w.whole()
+	w.checkStored()
 }

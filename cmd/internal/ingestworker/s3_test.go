@@ -57,5 +57,5 @@ func TestS3ThatIsAwayIsWaitedFor(t *testing.T) {
 	}
 	s3.Start()
 	w.awaitStates(map[schema.State]int{schema.StateReady: 5})
-	w.whole()
+	w.checkStored()
 }

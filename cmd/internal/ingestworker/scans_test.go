@@ -20,8 +20,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// writtenImage returns a PNG of lines of text, like a scan with 200 dots per inch.
-func writtenImage(t *testing.T, lines ...string) []byte {
+// renderLines returns a PNG of lines of text, like a scan with 200 dots per inch.
+func renderLines(t *testing.T, lines ...string) []byte {
 	t.Helper()
 	parsed, err := opentype.Parse(goregular.TTF)
 	if err != nil {
@@ -62,7 +62,7 @@ func TestScansAreReadInTheirCollectionsLanguage(t *testing.T) {
 	w.ok(parser.Start(w.context()))
 	t.Cleanup(func() { w.ok(parser.Stop(context.Background())) })
 	w.parser = parser
-	w.upload("scan.png", string(writtenImage(t, "The pumps were inspected in March.", "All seals were replaced, and the pressure was tested.")))
+	w.upload("scan.png", string(renderLines(t, "The pumps were inspected in March.", "All seals were replaced, and the pressure was tested.")))
 	w.start()
 	w.awaitStates(map[schema.State]int{schema.StateReady: 1})
 	if n := w.count(`SELECT count(*) FROM sections WHERE body LIKE '%pumps were inspected in March%'`); n != 1 {

@@ -17,17 +17,17 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// searchedFor is how long after a notification a search counts as running. Query workers send
+// searchTTL is how long after a notification a search counts as running. Query workers send
 // notifications more often than that. While NATS is down there are no searches, because they are
 // sent through it.
-const searchedFor = 2 * time.Second
+const searchTTL = 2 * time.Second
 
 // subscribeToSearches returns the service that records notifications of searches.
 func subscribeToSearches(nc *nats.Conn, searches *fairness.Foreground) lifecycle.Service {
 	var sub *nats.Subscription
 	return lifecycle.NewResource("subscription to searches", func(context.Context) (err error) {
 		sub, err = nc.Subscribe(wire.SearchingSubject, func(m *nats.Msg) {
-			if fromThisMachine(m.Data) {
+			if isLocal(m.Data) {
 				searches.Record(time.Now())
 			}
 		})
@@ -43,21 +43,21 @@ func subscribeToSearches(nc *nats.Conn, searches *fairness.Foreground) lifecycle
 	})
 }
 
-// fromThisMachine reports whether a notification of a search came from this machine. Messages of
-// older query workers, which don't name their machine, count as from this one.
-func fromThisMachine(data []byte) bool {
+// isLocal reports whether a notification of a search came from this machine. Messages of older
+// query workers, which don't name their machine, count as from this one.
+func isLocal(data []byte) bool {
 	searching, err := wire.Decode[wire.Searching](data)
 	return err != nil || searching.Machine == machine.ID()
 }
 
-// pausing adds a pause after each stage while searches run.
-type pausing struct {
+// pausingOptions adds a pause after each stage while searches run.
+type pausingOptions struct {
 	interceptor.WorkerInterceptorBase
 	searches *fairness.Foreground
 }
 
 // InterceptActivity implements interceptor.WorkerInterceptor.
-func (p *pausing) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+func (p *pausingOptions) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
 	return &pausingStage{interceptor.ActivityInboundInterceptorBase{Next: next}, p.searches}
 }
 

@@ -23,7 +23,7 @@ func TestIngestionHearsOfSearches(t *testing.T) {
 	}
 	t.Cleanup(nc.Close)
 	lifecycletest.Stress(t, func(*testing.T) lifecycle.Service {
-		return subscribeToSearches(nc, fairness.NewForeground(searchedFor))
+		return subscribeToSearches(nc, fairness.NewForeground(searchTTL))
 	})
 	searches := fairness.NewForeground(time.Hour)
 	s := subscribeToSearches(nc, searches)
@@ -33,7 +33,7 @@ func TestIngestionHearsOfSearches(t *testing.T) {
 	if left := searches.Remaining(time.Now()); left != 0 {
 		t.Errorf("before any search somebody counts as searching for %s", left)
 	}
-	told := func(machine string) []byte {
+	notification := func(machine string) []byte {
 		t.Helper()
 		data, err := wire.Encode(wire.Searching{Envelope: wire.Header(), Machine: machine})
 		if err != nil {
@@ -41,13 +41,13 @@ func TestIngestionHearsOfSearches(t *testing.T) {
 		}
 		return data
 	}
-	if fromThisMachine(told("another")) {
+	if isLocal(notification("another")) {
 		t.Error("a search on another machine counts")
 	}
-	if !fromThisMachine(nil) {
+	if !isLocal(nil) {
 		t.Error("a search of an older query worker, which may be here, does not count")
 	}
-	if err := nc.Publish(wire.SearchingSubject, told(machine.ID())); err != nil {
+	if err := nc.Publish(wire.SearchingSubject, notification(machine.ID())); err != nil {
 		t.Fatal(err)
 	}
 	for searches.Remaining(time.Now()) == 0 && t.Context().Err() == nil {

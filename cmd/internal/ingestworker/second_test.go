@@ -46,15 +46,15 @@ func (s *scriptedSecond) SegmentEncode(ctx context.Context, lane wire.Lane, by s
 
 func (s *scriptedSecond) Info(ctx context.Context) (wire.ModelInfo, error) { return s.Load().Info(ctx) }
 
-// become makes it serve a space, and run before at the start of each call.
-func (s *scriptedSecond) become(space string, before func(ctx context.Context, op wire.ModelOp, texts []string) error) {
+// serveSpace makes it serve a space, and run before at the start of each call.
+func (s *scriptedSecond) serveSpace(space string, before func(ctx context.Context, op wire.ModelOp, texts []string) error) {
 	s.Store(&scriptedModels{dimension: 384, space: space, before: before})
 }
 
-// withSecond gives the world a second encoder.
-func (w *world) withSecond() *scriptedSecond {
+// addSecondEncoder gives the world a second encoder.
+func (w *world) addSecondEncoder() *scriptedSecond {
 	second := &scriptedSecond{}
-	second.become("second", nil)
+	second.serveSpace("second", nil)
 	w.second = second
 	return second
 }
@@ -93,10 +93,10 @@ func TestTheSecondEncoderTakesACollectionOver(t *testing.T) {
 	stop := w.start() // without it
 	w.awaitStates(map[schema.State]int{schema.StateReady: 10})
 	w.curated()
-	w.wholeGeneration()
+	w.checkGeneration()
 	stop()
 
-	second := w.withSecond()
+	second := w.addSecondEncoder()
 	w.start()
 	done := w.awaitSecond(schema.GenerationLive)
 	if done.Encoder != schema.EncoderSecond || done.Space != "second" || done.Versions != 10 {
@@ -109,7 +109,7 @@ func TestTheSecondEncoderTakesACollectionOver(t *testing.T) {
 	// New documents are searchable before the second encoder encodes them, and are encoded
 	// afterwards.
 	held, arrived := make(chan struct{}), make(chan struct{}, 100)
-	second.become("second", func(ctx context.Context, _ wire.ModelOp, _ []string) error {
+	second.serveSpace("second", func(ctx context.Context, _ wire.ModelOp, _ []string) error {
 		arrived <- struct{}{}
 		select {
 		case <-held:
@@ -141,13 +141,13 @@ func TestTheSecondEncoderTakesACollectionOver(t *testing.T) {
 	w.poll("the first encoder's generation", func() bool {
 		return w.count(`SELECT count(*) FROM collections WHERE encoder = 'first' AND generation = 3`) == 1
 	})
-	w.wholeGeneration()
+	w.checkGeneration()
 }
 
 func TestACancelledGenerationOfTheSecondEncoderIsNotBegunAgain(t *testing.T) {
 	w := newWorld(t)
 	w.uploadAll(someDocuments(3))
-	w.withSecond().become("second", func(ctx context.Context, _ wire.ModelOp, _ []string) error {
+	w.addSecondEncoder().serveSpace("second", func(ctx context.Context, _ wire.ModelOp, _ []string) error {
 		<-ctx.Done()
 		return ctx.Err()
 	})
@@ -196,12 +196,12 @@ func TestCollectionsOfTheFirstEncoderStayWithIt(t *testing.T) {
 func TestVectorsOfAnotherSecondPackAreRefused(t *testing.T) {
 	w := newWorld(t)
 	w.settings.CurateAfter = 100 * time.Millisecond
-	second := w.withSecond()
+	second := w.addSecondEncoder()
 	w.uploadAll(someDocuments(3))
 	w.start()
 	w.awaitSecond(schema.GenerationLive)
 	asked := make(chan struct{}, 100)
-	second.become("a third", func(context.Context, wire.ModelOp, []string) error {
+	second.serveSpace("a third", func(context.Context, wire.ModelOp, []string) error {
 		asked <- struct{}{}
 		return nil
 	})
@@ -221,12 +221,12 @@ func TestVectorsOfAnotherSecondPackAreRefused(t *testing.T) {
 func TestASecondEncoderThatFailsHoldsUpNothing(t *testing.T) {
 	w := newWorld(t)
 	w.settings.CurateAfter = 100 * time.Millisecond
-	second := w.withSecond()
+	second := w.addSecondEncoder()
 	w.uploadAll(someDocuments(4))
 	w.start()
 	w.awaitSecond(schema.GenerationLive)
 	w.curated()
-	second.become("second", func(context.Context, wire.ModelOp, []string) error {
+	second.serveSpace("second", func(context.Context, wire.ModelOp, []string) error {
 		return fmt.Errorf("it cannot: %w", schema.ErrInvalid)
 	})
 	w.uploadAll(map[string]string{"late.md": document("late", 4), "doc-001.md": document("another topic", 5)})
@@ -244,7 +244,7 @@ func TestASecondEncoderThatFailsHoldsUpNothing(t *testing.T) {
 func TestARebuildGoesBeforeTheSecondEncoder(t *testing.T) {
 	w := newWorld(t)
 	held := make(chan struct{})
-	w.withSecond().become("second", func(ctx context.Context, _ wire.ModelOp, _ []string) error {
+	w.addSecondEncoder().serveSpace("second", func(ctx context.Context, _ wire.ModelOp, _ []string) error {
 		select {
 		case <-held:
 			return nil

@@ -20,9 +20,9 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// stored are the sections of a collection's live generation, and where their
-// passages begin.
-func (w *world) stored(collection uuid.UUID) map[string][]int {
+// storedSections are the sections of a collection's live generation, and where their passages
+// begin.
+func (w *world) storedSections(collection uuid.UUID) map[string][]int {
 	w.t.Helper()
 	rows, err := w.superuser().Query(w.context(), `
 		SELECT s.body, p.start_byte FROM passages p
@@ -43,8 +43,8 @@ func (w *world) stored(collection uuid.UUID) map[string][]int {
 	return out
 }
 
-// begins returns where a section's passages begin according to the model server.
-func (w *world) begins(models *modelclient.Client, body string, g schema.Segmentation) []int {
+// passageStarts returns where a section's passages begin according to the model server.
+func (w *world) passageStarts(models *modelclient.Client, body string, g schema.Segmentation) []int {
 	w.t.Helper()
 	units := text.Units(body, g)
 	var sentences []string
@@ -86,13 +86,13 @@ func (w *world) begins(models *modelclient.Client, body string, g schema.Segment
 	return out
 }
 
-// cutAs checks that every section of a collection is cut as g says, and returns
-// how many passages there are.
-func (w *world) cutAs(models *modelclient.Client, collection uuid.UUID, g schema.Segmentation) int {
+// checkSegmentation checks that every section of a collection is cut as g says, and returns how
+// many passages there are.
+func (w *world) checkSegmentation(models *modelclient.Client, collection uuid.UUID, g schema.Segmentation) int {
 	w.t.Helper()
 	n := 0
-	for body, got := range w.stored(collection) {
-		if want := w.begins(models, body, g); !slices.Equal(slices.Compact(slices.Sorted(slices.Values(got))), want) {
+	for body, got := range w.storedSections(collection) {
+		if want := w.passageStarts(models, body, g); !slices.Equal(slices.Compact(slices.Sorted(slices.Values(got))), want) {
 			w.t.Errorf("%s: passages of %.60q begin at %v, want %v", g, body, got, want)
 		}
 		n += len(got)
@@ -105,13 +105,13 @@ func TestCollectionsAreCutInTheirOwnWaysWithRealParsersAndModels(t *testing.T) {
 	w.modelServer()
 	models := modelclient.New(w.nats, modelclient.Options{})
 	var files []string
-	ways := map[string]uuid.UUID{}
-	for _, way := range []string{"segmenter", "similarity,threshold=calibrated", "sentences", "recursive,max_characters=300"} {
-		given, err := schema.ParseSegmentation(way)
+	collections := map[string]uuid.UUID{}
+	for _, method := range []string{"segmenter", "similarity,threshold=calibrated", "sentences", "recursive,max_characters=300"} {
+		given, err := schema.ParseSegmentation(method)
 		w.ok(err)
 		c, err := w.store.CreateCollection(w.context(), w.principal, schema.NewCollection{Name: given.By, Segmentation: given})
 		w.ok(err)
-		ways[way] = c.ID
+		collections[method] = c.ID
 		var uploads []schema.Upload
 		for name, data := range examples(t) {
 			if filepath.Ext(name) == ".md" || filepath.Ext(name) == ".txt" {
@@ -122,16 +122,16 @@ func TestCollectionsAreCutInTheirOwnWaysWithRealParsersAndModels(t *testing.T) {
 		_, err = documents.New(w.store, documents.Options{}).Upload(w.context(), w.principal, c.ID, uploads)
 		w.ok(err)
 	}
-	w.production()
+	w.startProduction()
 	w.awaitStates(map[schema.State]int{schema.StateReady: len(files)})
-	w.whole()
+	w.checkStored()
 	counts := map[string]int{}
-	for way, id := range ways {
-		g, err := schema.ParseSegmentation(way)
+	for method, id := range collections {
+		g, err := schema.ParseSegmentation(method)
 		w.ok(err)
 		g, err = g.Complete()
 		w.ok(err)
-		counts[way] = w.cutAs(models, id, g)
+		counts[method] = w.checkSegmentation(models, id, g)
 		c, err := w.store.Collection(w.context(), w.principal, id.String())
 		w.ok(err)
 		if c.Segmentation != g {
@@ -143,25 +143,25 @@ func TestCollectionsAreCutInTheirOwnWaysWithRealParsersAndModels(t *testing.T) {
 	}
 
 	// The segmenter's collection is rebuilt with three sentences, and the others stay.
-	w.collection = ways["segmenter"]
+	w.collection = collections["segmenter"]
 	r := w.rebuild(schema.NewRebuild{Segmentation: schema.Segmentation{By: schema.BySentences, Sentences: 3}})
 	if want := (schema.Segmentation{By: schema.BySentences, Sentences: 3, MaxTokens: 400}); r.Segmentation != want || r.Generation != 2 {
 		t.Errorf("asked for: %+v", r)
 	}
 	w.awaitRebuild(schema.GenerationLive)
-	w.wholeGeneration()
-	if n := w.cutAs(models, w.collection, r.Segmentation); n == 0 || n == counts["segmenter"] {
+	w.checkGeneration()
+	if n := w.checkSegmentation(models, w.collection, r.Segmentation); n == 0 || n == counts["segmenter"] {
 		t.Errorf("%d passages, there were %v", n, counts)
 	}
 	// New documents use the new recipe, and a rebuild without one keeps it.
 	w.upload("late.md", "# Late\n\nOne is here. Two is here. Three is here. Four is here.\n")
 	w.awaitStates(map[schema.State]int{schema.StateReady: len(files) + 1})
-	w.cutAs(models, w.collection, r.Segmentation)
+	w.checkSegmentation(models, w.collection, r.Segmentation)
 	if again := w.rebuild(schema.NewRebuild{Language: "de"}); again.Segmentation != r.Segmentation {
 		t.Errorf("the recipe did not stay: %+v", again)
 	}
 	w.awaitRebuild(schema.GenerationLive)
-	w.cutAs(models, w.collection, r.Segmentation)
+	w.checkSegmentation(models, w.collection, r.Segmentation)
 }
 
 // TestPackWithoutAThresholdOfSimilarityFailsTheDocuments: the reason says so, and a rebuild with a
@@ -180,5 +180,5 @@ func TestPackWithoutAThresholdOfSimilarityFailsTheDocuments(t *testing.T) {
 	}
 	w.rebuild(schema.NewRebuild{Segmentation: schema.Segmentation{By: schema.BySimilarity, Threshold: 0.5}})
 	w.awaitStates(map[schema.State]int{schema.StateReady: 2})
-	w.whole()
+	w.checkStored()
 }

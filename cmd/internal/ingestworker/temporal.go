@@ -36,7 +36,7 @@ func stages(c client.Client, a *ingest.Activities, searches *fairness.Foreground
 		MaxConcurrentWorkflowTaskPollers:       2,
 		MaxConcurrentWorkflowTaskExecutionSize: 2 * o.Batches,
 		WorkerStopTimeout:                      Grace,
-		Interceptors:                           []interceptor.WorkerInterceptor{&pausing{searches: searches}},
+		Interceptors:                           []interceptor.WorkerInterceptor{&pausingOptions{searches: searches}},
 	}, 1, func(w worker.Worker) {
 		w.RegisterWorkflowWithOptions(workflows.IngestVersions, workflow.RegisterOptions{Name: wire.WorkflowIngestVersions})
 		w.RegisterWorkflowWithOptions(workflows.IngestBatch, workflow.RegisterOptions{Name: wire.WorkflowIngestBatch})

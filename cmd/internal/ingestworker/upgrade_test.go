@@ -25,8 +25,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// before is the last migration of the older build.
-const before = 32
+// olderMigration is the last migration of the older build.
+const olderMigration = 32
 
 // oldSQL are rows as that build wrote them: documents of two sections with two
 // passages each.
@@ -77,7 +77,7 @@ func TestStoreOfAnOlderBuildIsCuratedWithoutUploads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := provider.UpTo(ctx, before); err != nil {
+	if _, err := provider.UpTo(ctx, olderMigration); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {
@@ -95,8 +95,8 @@ func TestStoreOfAnOlderBuildIsCuratedWithoutUploads(t *testing.T) {
 	w.settings.CurateAfter = time.Second
 	w.start()
 	w.curated()
-	w.whole()
-	w.wholeGeneration()
+	w.checkStored()
+	w.checkGeneration()
 	if n := w.count(`SELECT count(*) FROM clusters`); n == 0 {
 		t.Error("no clusters")
 	}
@@ -117,8 +117,8 @@ func TestStoreOfAnOlderBuildIsCuratedWithoutUploads(t *testing.T) {
 	}
 	c, err := w.store.Collection(w.context(), w.principal, collection.String())
 	w.ok(err)
-	if before := (schema.Segmentation{By: schema.BySegmenter, CoarseTokens: 400, MinTokens: 24, MaxTokens: 400}); c.Segmentation != before {
-		t.Errorf("the collection is cut by %+v, not by %+v as before", c.Segmentation, before)
+	if want := (schema.Segmentation{By: schema.BySegmenter, CoarseTokens: 400, MinTokens: 24, MaxTokens: 400}); c.Segmentation != want {
+		t.Errorf("the collection is cut by %+v, not by %+v as before", c.Segmentation, want)
 	}
 	if r := w.rebuild(schema.NewRebuild{}); r.Segmentation != c.Segmentation {
 		t.Errorf("rebuilt by %+v", r.Segmentation)
@@ -126,5 +126,5 @@ func TestStoreOfAnOlderBuildIsCuratedWithoutUploads(t *testing.T) {
 	if r := w.awaitRebuild(schema.GenerationLive); r.Versions != 30 {
 		t.Errorf("rebuilt: %+v", r)
 	}
-	w.wholeGeneration()
+	w.checkGeneration()
 }

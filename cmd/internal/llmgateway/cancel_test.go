@@ -31,27 +31,27 @@ import (
 // hangingmodel streams the beginning of each answer, and the rest when the test allows it.
 type hangingmodel struct {
 	*httptest.Server
-	began chan struct{} // one for each call
-	left  chan struct{} // one for each connection that the gateway closed
-	goOn  chan struct{}
+	began   chan struct{} // one for each call
+	closed  chan struct{} // one for each connection that the gateway closed
+	proceed chan struct{}
 }
 
 func newHangingModel(t *testing.T) *hangingmodel {
 	t.Helper()
-	m := &hangingmodel{began: make(chan struct{}, 8), left: make(chan struct{}, 8), goOn: make(chan struct{})}
+	m := &hangingmodel{began: make(chan struct{}, 8), closed: make(chan struct{}, 8), proceed: make(chan struct{})}
 	m.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
-		say := func(content, finish string) {
+		sendChunk := func(content, finish string) {
 			_, _ = fmt.Fprintf(w, `data: {"id":"1","choices":[{"index":0,"delta":{"content":%q},"finish_reason":%q}]}`+"\n\n", content, finish)
 			w.(http.Flusher).Flush()
 		}
-		say(`{"answer": "Five days, as`, "")
+		sendChunk(`{"answer": "Five days, as`, "")
 		m.began <- struct{}{}
 		select {
-		case <-m.goOn:
-			say(` it says.", "citations": [{"sentence": 1, "passage": 1, "quote": "You may carry over five days."}]}`, "stop")
+		case <-m.proceed:
+			sendChunk(` it says.", "citations": [{"sentence": 1, "passage": 1, "quote": "You may carry over five days."}]}`, "stop")
 		case <-r.Context().Done():
-			m.left <- struct{}{}
+			m.closed <- struct{}{}
 		}
 	}))
 	t.Cleanup(m.Close)
@@ -62,32 +62,32 @@ func (m *hangingmodel) settings(t *testing.T) config.LLM {
 	return config.LLM{LLMProvider: "openai", LLMBaseURL: m.URL + "/v1/", LLMModel: "m", LLMTimeout: waittest.Left(t), LLMPrice: config.LLMPrice{Input: 1, Output: 10}}
 }
 
-var errLeft = errors.New("the asker left")
+var errDisconnected = errors.New("the asker left")
 
 // asker is a client of a gateway with a connection of its own.
 type asker struct {
-	nc    *nats.Conn
-	leave context.CancelCauseFunc
-	heard chan struct{}      // closed when the gateway has passed on a part of the answer
-	got   chan wire.LLMReply // closed without a reply if there is none
+	nc         *nats.Conn
+	disconnect context.CancelCauseFunc
+	streaming  chan struct{}      // closed when the gateway has passed on a part of the answer
+	got        chan wire.LLMReply // closed without a reply if there is none
 }
 
-func asks(t *testing.T, server *local.NATS, r wire.LLMRequest) asker {
+func newAsker(t *testing.T, server *local.NATS, r wire.LLMRequest) asker {
 	t.Helper()
 	nc, err := bus.Connect(t.Context(), bus.Options{URL: server.URL(), Name: t.Name()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	ctx, leave := context.WithCancelCause(bus.Cancels(t.Context(), func(cause error) bool { return errors.Is(cause, errLeft) }))
-	a := asker{nc, leave, make(chan struct{}), make(chan wire.LLMReply, 1)}
-	hear := sync.OnceFunc(func() { close(a.heard) })
+	ctx, disconnect := context.WithCancelCause(bus.Cancels(t.Context(), func(cause error) bool { return errors.Is(cause, errDisconnected) }))
+	a := asker{nc, disconnect, make(chan struct{}), make(chan wire.LLMReply, 1)}
+	onPart := sync.OnceFunc(func() { close(a.streaming) })
 	go func() {
 		defer close(a.got)
 		reply, err := bus.RequestStream[wire.LLMReply](ctx, nc, wire.LLMSubject, func(stream string) any {
 			r.Stream = wire.StreamSubject(stream, wire.PartText)
 			return r
-		}, func(string, []byte) { hear() })
+		}, func(string, []byte) { onPart() })
 		if err == nil {
 			a.got <- reply
 		}
@@ -128,7 +128,7 @@ func settled(t *testing.T, db stores.All, tenant uuid.UUID) schema.LLMUsage {
 	return u
 }
 
-func start(t *testing.T, db stores.All, model *hangingmodel) (server *local.NATS, stop func(within time.Duration) error) {
+func start(t *testing.T, db stores.All, model *hangingmodel) (server *local.NATS, stop func(grace time.Duration) error) {
 	t.Helper()
 	server = localtest.NATS(t)
 	nc, err := bus.Connect(t.Context(), bus.Options{URL: server.URL(), Name: t.Name()})
@@ -143,9 +143,9 @@ func start(t *testing.T, db stores.All, model *hangingmodel) (server *local.NATS
 	if err := g.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	stop = func(within time.Duration) error {
+	stop = func(grace time.Duration) error {
 		//house:clock the time to stop in, a share of which calls have
-		ctx, cancel := context.WithTimeout(context.Background(), within)
+		ctx, cancel := context.WithTimeout(context.Background(), grace)
 		defer cancel()
 		return g.Stop(ctx)
 	}
@@ -160,14 +160,14 @@ func TestAnAskerThatLeavesEndsItsCall(t *testing.T) {
 	if _, err := db.SetLLMLimits(t.Context(), schema.Principal{Tenant: one}, one, schema.LLMLimits{TokensPerDay: new(int64(100_000))}); err != nil {
 		t.Fatal(err)
 	}
-	first := asks(t, server, question(one))
+	first := newAsker(t, server, question(one))
 	<-model.began
 	if u, err := db.LLMUsage(t.Context(), one); err != nil || u.InProgress != 1 || u.ReservedTokens == 0 {
 		t.Errorf("while it runs %+v, %v", u, err)
 	}
-	waittest.Receive(t, first.heard, "a piece of the answer")
-	first.leave(errLeft)
-	<-model.left // its connection to the model is closed
+	waittest.Receive(t, first.streaming, "a piece of the answer")
+	first.disconnect(errDisconnected)
+	<-model.closed // its connection to the model is closed
 	if u := settled(t, db, one); u.ReservedTokens != 0 || u.Day.InputTokens < 100 || u.Day.OutputTokens < 4 || u.Day.Calls != 1 {
 		t.Errorf("used %+v", u)
 	}
@@ -183,14 +183,14 @@ func TestAnAskerThatLeavesTakesNoOtherAlong(t *testing.T) {
 	server, _ := start(t, db, model)
 	one := tenant(t, db, "one")
 	r := question(one)
-	first := asks(t, server, r)
+	first := newAsker(t, server, r)
 	<-model.began
-	second := asks(t, server, r)
-	both(t, second.nc)
-	first.leave(errLeft)
-	<-model.left
+	second := newAsker(t, server, r)
+	awaitBoth(t, second.nc)
+	first.disconnect(errDisconnected)
+	<-model.closed
 	<-model.began // for the second client
-	close(model.goOn)
+	close(model.proceed)
 	if reply, ok := <-second.got; !ok || reply.Error != nil || reply.Text != "Five days, as it says." {
 		t.Errorf("the other got %+v", reply)
 	}
@@ -200,9 +200,9 @@ func TestAnAskerThatLeavesTakesNoOtherAlong(t *testing.T) {
 	}
 }
 
-// both returns when the gateway has two requests in progress, one at the model and one that waits
-// for the same step.
-func both(t *testing.T, nc *nats.Conn) {
+// awaitBoth returns when the gateway has two requests in progress, one at the model and one that
+// waits for the same step.
+func awaitBoth(t *testing.T, nc *nats.Conn) {
 	t.Helper()
 	waittest.Until(t, func() string {
 		all, err := bus.Services(t.Context(), nc)
@@ -225,18 +225,18 @@ func TestAnAskerThatIsKilledFindsItsReply(t *testing.T) {
 	server, _ := start(t, db, model)
 	one := tenant(t, db, "one")
 	r := question(one)
-	first := asks(t, server, r)
+	first := newAsker(t, server, r)
 	<-model.began
 	first.nc.Close()
 	<-first.got
-	second := asks(t, server, r)
-	both(t, second.nc)
-	close(model.goOn)
+	second := newAsker(t, server, r)
+	awaitBoth(t, second.nc)
+	close(model.proceed)
 	if reply, ok := <-second.got; !ok || reply.Error != nil || !reply.Repeated || reply.Text != "Five days, as it says." {
 		t.Errorf("got %+v", reply)
 	}
-	if len(model.left) != 0 || len(model.began) != 0 {
-		t.Errorf("%d connections were closed, %d more calls made", len(model.left), len(model.began))
+	if len(model.closed) != 0 || len(model.began) != 0 {
+		t.Errorf("%d connections were closed, %d more calls made", len(model.closed), len(model.began))
 	}
 }
 
@@ -246,13 +246,13 @@ func TestAGatewayStopsThoughItsModelHangs(t *testing.T) {
 	db, model := open(t, localtest.Database(t)), newHangingModel(t)
 	server, stop := start(t, db, model)
 	one := tenant(t, db, "one")
-	asked := asks(t, server, question(one))
+	asked := newAsker(t, server, question(one))
 	<-model.began
-	waittest.Receive(t, asked.heard, "a piece of the answer")
+	waittest.Receive(t, asked.streaming, "a piece of the answer")
 	if err := stop(4 * time.Second); err != nil {
 		t.Errorf("stopped with %v", err)
 	}
-	<-model.left
+	<-model.closed
 	if reply, ok := <-asked.got; !ok || reply.Error == nil || reply.Error.Code != schema.CodeUnavailable {
 		t.Errorf("its asker got %+v", reply)
 	}

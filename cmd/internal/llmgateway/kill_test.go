@@ -86,13 +86,13 @@ func runGatewayChild(encoded []byte) error {
 // in the ledger already.
 type slowmodel struct {
 	*httptest.Server
-	db      stores.All
-	tenant  uuid.UUID
-	ids     map[string]uuid.UUID // of questions, by text
-	asked   atomic.Int32
-	twice   atomic.Int32  // calls that were paid again although recorded
-	waiting chan struct{} // one value for each waiting call
-	let     chan struct{}
+	db        stores.All
+	tenant    uuid.UUID
+	ids       map[string]uuid.UUID // of questions, by text
+	asked     atomic.Int32
+	paidTwice atomic.Int32  // calls that were paid again although recorded
+	waiting   chan struct{} // one value for each waiting call
+	release   chan struct{}
 }
 
 var asksNumber = regexp.MustCompile(`Question: (number \d+\?)`)
@@ -105,11 +105,11 @@ func (s *slowmodel) serve(w http.ResponseWriter, r *http.Request) {
 	s.asked.Add(1)
 	m := asksNumber.FindStringSubmatch(c.Messages[1].Content)
 	if _, err := s.db.Reply(r.Context(), s.tenant, wire.Step{Question: s.ids[m[1]], Round: 1, Step: "answer"}); err == nil {
-		s.twice.Add(1)
+		s.paidTwice.Add(1)
 	}
 	s.waiting <- struct{}{}
 	select {
-	case <-s.let:
+	case <-s.release:
 	case <-r.Context().Done():
 		return
 	}
@@ -136,7 +136,7 @@ func TestNoRecordedReplyIsPaidAgainThoughGatewaysAreKilled(t *testing.T) {
 	if _, err := db.SetLLMLimits(t.Context(), schema.Principal{Tenant: one}, one, schema.LLMLimits{TokensPerDay: new(int64(1_000_000))}); err != nil {
 		t.Fatal(err)
 	}
-	model := &slowmodel{db: db, tenant: one, ids: map[string]uuid.UUID{}, waiting: make(chan struct{}, 10*steps), let: make(chan struct{}, 10*steps)}
+	model := &slowmodel{db: db, tenant: one, ids: map[string]uuid.UUID{}, waiting: make(chan struct{}, 10*steps), release: make(chan struct{}, 10*steps)}
 	requests := make([]wire.LLMRequest, steps)
 	for i := range requests {
 		requests[i] = question(one)
@@ -216,7 +216,7 @@ func TestNoRecordedReplyIsPaidAgainThoughGatewaysAreKilled(t *testing.T) {
 	kills := 0
 	for n := 0; answered.Load() < steps && kills < 3; n++ {
 		<-model.waiting
-		model.let <- struct{}{}
+		model.release <- struct{}{}
 		if n%20 == 19 { // with its other calls in progress
 			kill(gateways[kills%2])
 			gateways[kills%2] = start()
@@ -224,7 +224,7 @@ func TestNoRecordedReplyIsPaidAgainThoughGatewaysAreKilled(t *testing.T) {
 		}
 	}
 	for range steps * 5 {
-		model.let <- struct{}{}
+		model.release <- struct{}{}
 	}
 	all.Wait()
 	var kept, tokens int
@@ -233,8 +233,8 @@ func TestNoRecordedReplyIsPaidAgainThoughGatewaysAreKilled(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if answered.Load() != steps || kept != steps || tokens != 120*steps || model.twice.Load() != 0 || kills != 3 {
-		t.Errorf("%d answered, %d kept, %d tokens, %d paid though recorded, %d kills", answered.Load(), kept, tokens, model.twice.Load(), kills)
+	if answered.Load() != steps || kept != steps || tokens != 120*steps || model.paidTwice.Load() != 0 || kills != 3 {
+		t.Errorf("%d answered, %d kept, %d tokens, %d paid though recorded, %d kills", answered.Load(), kept, tokens, model.paidTwice.Load(), kills)
 	}
 	t.Logf("%d steps, %d kills, the model was asked %d times, none of them for a recorded step", steps, kills, model.asked.Load())
 }

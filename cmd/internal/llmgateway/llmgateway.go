@@ -68,8 +68,8 @@ func New(settings config.LLM, d Deps) (lifecycle.Service, error) {
 			names = append(names, name)
 		}
 	}
-	books := ledger.New(d.Store)
-	o := llm.Options{Ledger: books, Accounts: books, Fallback: settings.LLMFallback, Deltas: deltas{d.NATS}, Prices: map[string]llm.Price{
+	ledgerStore := ledger.New(d.Store)
+	o := llm.Options{Ledger: ledgerStore, Accounts: ledgerStore, Fallback: settings.LLMFallback, Deltas: deltas{d.NATS}, Prices: map[string]llm.Price{
 		"openai": llm.Price(settings.LLMPrice), "anthropic": llm.Price(settings.AnthropicPrice), "extractive": extractivePrice}}
 	var age time.Duration // 0 without a cache: replies of an earlier one are removed
 	if settings.LLMCacheAge > 0 {
@@ -94,7 +94,7 @@ func New(settings config.LLM, d Deps) (lifecycle.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	remote, err := llm.NewRemoteModels(llm.RemoteOptions{Accounts: books, Timeout: settings.LLMTimeout, Bulk: remoteBulk,
+	remote, err := llm.NewRemoteModels(llm.RemoteOptions{Accounts: ledgerStore, Timeout: settings.LLMTimeout, Bulk: remoteBulk,
 		Embed: llm.RemoteServer{URL: settings.EmbedURL, Key: settings.EmbedKey}, EmbedPrice: settings.EmbedPrice,
 		Rerank: llm.RemoteServer{URL: settings.RerankURL, Key: settings.RerankKey}, RerankPrice: settings.RerankPrice})
 	if err != nil {

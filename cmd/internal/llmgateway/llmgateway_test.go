@@ -226,7 +226,7 @@ func TestAnswersAreStreamedOverNATS(t *testing.T) {
 	ask, nc := serve(t, db, config.LLM{LLMProvider: "openai", LLMBaseURL: server.URL + "/v1/", LLMModel: "m", LLMTimeout: waittest.Left(t),
 		LLMPrice: config.LLMPrice{Input: 1, Output: 10}, LLMCacheAge: time.Hour})
 	one, other := tenant(t, db, "one"), tenant(t, db, "other")
-	hear := func(r wire.LLMRequest) (wire.LLMReply, []string) {
+	stream := func(r wire.LLMRequest) (wire.LLMReply, []string) {
 		t.Helper()
 		sub, err := nc.SubscribeSync(nc.NewInbox())
 		if err != nil {
@@ -241,7 +241,7 @@ func TestAnswersAreStreamedOverNATS(t *testing.T) {
 		if err := nc.Flush(); err != nil {
 			t.Fatal(err)
 		}
-		var heard []string
+		var texts []string
 		for n, _, _ := sub.Pending(); n > 0; n-- {
 			msg, err := sub.NextMsgWithContext(t.Context())
 			if err != nil {
@@ -251,9 +251,9 @@ func TestAnswersAreStreamedOverNATS(t *testing.T) {
 			if err != nil || d.Restart {
 				t.Errorf("heard %+v, %v", d, err)
 			}
-			heard = append(heard, d.Text)
+			texts = append(texts, d.Text)
 		}
-		return reply, heard
+		return reply, texts
 	}
 	first := question(one, version(t, db, one))
 	for _, c := range []struct {
@@ -271,9 +271,9 @@ func TestAnswersAreStreamedOverNATS(t *testing.T) {
 		{"the same words of another tenant", question(other, version(t, db, other)), 2, 2, false, false, 0.0003},
 		{"from versions that are not known", question(one), 3, 2, false, false, 0.0003},
 	} {
-		reply, heard := hear(c.request)
-		if reply.Text != "Five days." || strings.Join(heard, "") != reply.Text || len(heard) < c.pieces || c.pieces == 1 && len(heard) != 1 {
-			t.Errorf("%s: got %q, heard %q", c.name, reply.Text, heard)
+		reply, texts := stream(c.request)
+		if reply.Text != "Five days." || strings.Join(texts, "") != reply.Text || len(texts) < c.pieces || c.pieces == 1 && len(texts) != 1 {
+			t.Errorf("%s: got %q, heard %q", c.name, reply.Text, texts)
 		}
 		if n := server.asked.Load(); n != c.asked || reply.Usage.Cached != c.cached || reply.Repeated != c.again || reply.Usage.Cost != c.cost {
 			t.Errorf("%s: the model was asked %d times, want %d; got %+v", c.name, n, c.asked, reply)

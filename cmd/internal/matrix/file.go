@@ -222,8 +222,8 @@ func (f *File) readDataset(field string, node *yaml.Node) error {
 	if err != nil {
 		return err
 	}
-	d := Dataset{Folder: p.Text("folder", true), Name: p.Text("name", false), Split: p.Text("split", false), Limit: p.Whole("limit", 0, 0, 1<<31-1),
-		Seed: uint64(p.Whole("seed", 1, 0, 1<<62)), Language: p.Text("language", false)}
+	d := Dataset{Folder: p.Text("folder", true), Name: p.Text("name", false), Split: p.Text("split", false), Limit: p.Int("limit", 0, 0, 1<<31-1),
+		Seed: uint64(p.Int("seed", 1, 0, 1<<62)), Language: p.Text("language", false)}
 	for text, otherwise := range map[*string]string{&d.Name: filepath.Base(d.Folder), &d.Split: "test", &d.Language: "en"} {
 		if *text == "" {
 			*text = otherwise

@@ -19,7 +19,7 @@ import (
 func (w *world) awaitLeft(h *haltingOpenAI) {
 	w.t.Helper()
 	select {
-	case <-h.left:
+	case <-h.closed:
 	case <-w.context().Done():
 		w.t.Fatal("the call goes on")
 	}
@@ -37,11 +37,11 @@ func (w *world) wantCancelled() {
 func TestACancelledJobEndsItsCall(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()
-	h := w.halting()
-	job := w.askLater()
-	told := w.subscribeJob(job)
-	w.everything()
-	w.until(told, job, firstHalf)
+	h := w.newHaltingOpenAI()
+	job := w.storeQuestion()
+	messages := w.subscribeJob(job)
+	w.startAll()
+	w.until(messages, job, firstHalf)
 	_, err := w.questions.CancelJob(w.context(), w.principal, job)
 	w.ok(err)
 	w.awaitLeft(h)
@@ -55,19 +55,19 @@ func TestACancelledJobEndsItsCall(t *testing.T) {
 func TestAnAskerThatLeavesEndsItsCall(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()
-	h := w.halting()
+	h := w.newHaltingOpenAI()
 	w.gateway()
 	w.run(w.worker(nil).service())
 	in := w.ask(w.context(), carryOver, false)
-	left := errors.New("the asker left")
-	ctx, leave := context.WithCancelCause(bus.Cancels(w.context(), func(cause error) bool { return errors.Is(cause, left) }))
+	errDisconnected := errors.New("the asker left")
+	ctx, disconnect := context.WithCancelCause(bus.Cancels(w.context(), func(cause error) bool { return errors.Is(cause, errDisconnected) }))
 	request := wire.AskRequest{Envelope: wire.Header(), SearchQuery: wire.SearchQuery{Principal: w.principal, Query: schema.Query{Collection: w.collection}}, Question: in.Question}
 	_, err := bus.RequestStream[wire.AskReply](ctx, w.nats, wire.AskSubject, func(stream string) any {
 		request.Stream = stream
 		return request
 	}, func(part string, _ []byte) {
 		if part == wire.PartText {
-			leave(left)
+			disconnect(errDisconnected)
 		}
 	})
 	if !errors.Is(err, context.Canceled) {
@@ -83,14 +83,14 @@ func TestAnAskerThatLeavesEndsItsCall(t *testing.T) {
 func TestAWorkerThatStopsEndsNoCall(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()
-	h := w.halting()
-	job := w.askLater()
-	told := w.subscribeJob(job)
+	h := w.newHaltingOpenAI()
+	job := w.storeQuestion()
+	messages := w.subscribeJob(job)
 	w.gateway()
 	w.relay()
 	first := w.worker(nil).service()
 	w.ok(first.Start(w.context()))
-	w.until(told, job, firstHalf)
+	w.until(messages, job, firstHalf)
 	//house:clock the time to stop in, a share of which calls have
 	ctx, cancel := context.WithTimeout(context.Background(), 6*time.Second)
 	defer cancel()
@@ -98,9 +98,9 @@ func TestAWorkerThatStopsEndsNoCall(t *testing.T) {
 		t.Errorf("stopped with %v", err)
 	}
 	w.run(w.worker(nil).service())
-	close(h.goOn)
+	close(h.proceed)
 	j := w.await(job, schema.JobAnswered)
-	if n := h.paid.Load(); n != 1 || len(h.left) != 0 || j.Result.Answer != firstHalf+secondHalf {
-		t.Errorf("paid %d times, %d connections closed, for %q", n, len(h.left), j.Result.Answer)
+	if n := h.paid.Load(); n != 1 || len(h.closed) != 0 || j.Result.Answer != firstHalf+secondHalf {
+		t.Errorf("paid %d times, %d connections closed, for %q", n, len(h.closed), j.Result.Answer)
 	}
 }

@@ -30,7 +30,7 @@ type critic struct {
 	verdicts []wire.Feedback
 	judged   int
 	answered int
-	recalled int // number of answers without passages
+	uncited  int // number of answers without passages
 }
 
 func (w *world) critic(quote string, verdicts ...wire.Feedback) *critic {
@@ -43,20 +43,20 @@ func (w *world) critic(quote string, verdicts ...wire.Feedback) *critic {
 		_ = json.NewDecoder(r.Body).Decode(&asked)
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		var said any = map[string]any{"answer": "Five days.", "citations": []any{map[string]any{"passage": 1, "quote": quote}}}
+		var reply any = map[string]any{"answer": "Five days.", "citations": []any{map[string]any{"passage": 1, "quote": quote}}}
 		switch {
 		case strings.Contains(asked.Messages[0].Content, `"adjust"`):
-			said = c.verdicts[min(c.judged, len(c.verdicts)-1)]
+			reply = c.verdicts[min(c.judged, len(c.verdicts)-1)]
 			c.judged++
 		case strings.Contains(asked.Messages[0].Content, `"background"`):
-			said = map[string]any{"background": "It is usual to carry leave over.", "answer": "Five days, I know."}
-			c.recalled++
-		case strings.Contains(asked.Messages[0].Content, `"scores"`): // the check of citations
-			said = map[string]any{"scores": []int{1}}
+			reply = map[string]any{"background": "It is usual to carry leave over.", "answer": "Five days, I know."}
+			c.uncited++
+		case strings.Contains(asked.Messages[0].Content, `"scores"`): // what a citation supports
+			reply = map[string]any{"scores": []int{1}}
 		default:
 			c.answered++
 		}
-		content, _ := json.Marshal(said)
+		content, _ := json.Marshal(reply)
 		rw.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(rw).Encode(map[string]any{"id": "1", "object": "chat.completion", "model": "m",
 			"choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": map[string]any{"role": "assistant", "content": string(content)}}},
@@ -83,8 +83,8 @@ func (w *world) library() {
 		"Days of illness during annual leave do not count as leave. Wages go on for six weeks.")
 }
 
-// askBy stores a question with a plan.
-func (w *world) askBy(plan string, async bool) wire.QuestionInput {
+// storeQuestionFor stores a question with a plan.
+func (w *world) storeQuestionFor(plan string, async bool) wire.QuestionInput {
 	w.t.Helper()
 	j, err := w.questions.CreateQuestion(w.context(), w.principal, questions.NewQuestion{Query: schema.Query{Collection: w.collection, Text: carryOver, Plan: plan}, Async: async})
 	w.ok(err)
@@ -97,14 +97,14 @@ const fiveDays = "You may carry over up to five days of unused annual leave into
 func (w *world) checkRounds(a schema.Answer) {
 	w.t.Helper()
 	w.checkCitations(a)
-	said := ""
+	reasons := ""
 	for _, r := range a.Trace {
-		said += r.Stage + ": " + r.Why + "\n"
+		reasons += r.Stage + ": " + r.Why + "\n"
 	}
-	if a.Rounds != 2 || !a.Supported || !strings.Contains(said, "round 1, min_k 7: the answer is worth 4 of 10, by openai; min_k becomes 6") ||
-		!strings.Contains(said, "round 2, min_k 6: the answer is worth 9 of 10, by openai; 9 is enough; this answer is kept") ||
-		strings.Count(said, "gradient: ") != 2 || strings.Count(said, "dense: ") != 1 {
-		w.t.Errorf("%d rounds:\n%s", a.Rounds, said)
+	if a.Rounds != 2 || !a.Supported || !strings.Contains(reasons, "round 1, min_k 7: the answer is worth 4 of 10, by openai; min_k becomes 6") ||
+		!strings.Contains(reasons, "round 2, min_k 6: the answer is worth 9 of 10, by openai; 9 is enough; this answer is kept") ||
+		strings.Count(reasons, "gradient: ") != 2 || strings.Count(reasons, "dense: ") != 1 {
+		w.t.Errorf("%d rounds:\n%s", a.Rounds, reasons)
 	}
 	if a.Usage.InputTokens < 4*11 {
 		w.t.Errorf("four calls cost %+v", a.Usage)
@@ -115,8 +115,8 @@ func TestSageAnswersInRounds(t *testing.T) {
 	w := newWorld(t)
 	w.library()
 	c := w.critic(fiveDays, wire.Feedback{Score: 4, Adjust: -1}, wire.Feedback{Score: 9, Adjust: 1}, wire.Feedback{Score: 4, Adjust: -1}, wire.Feedback{Score: 9, Adjust: 1})
-	w.everything()
-	in := w.askBy("sage", true)
+	w.startAll()
+	in := w.storeQuestionFor("sage", true)
 	job := w.await(in.Question, schema.JobAnswered)
 	w.checkRounds(*job.Result)
 	w.saveHistory("judged", in)
@@ -124,7 +124,7 @@ func TestSageAnswersInRounds(t *testing.T) {
 	if !slices.Equal(kept, []int{7, 6}) {
 		t.Errorf("the rounds had %v passages", kept)
 	}
-	now, failure := w.requestAnswer(w.context(), w.askBy("sage", false))
+	now, failure := w.requestAnswer(w.context(), w.storeQuestionFor("sage", false))
 	if failure != nil {
 		t.Fatal(failure)
 	}
@@ -140,7 +140,7 @@ func TestAJudgementIsPaidOnceThoughItsWorkerIsKilled(t *testing.T) {
 	c := w.critic(fiveDays, wire.Feedback{Score: 4, Adjust: -1}, wire.Feedback{Score: 9, Adjust: 1})
 	w.gateway()
 	w.relay()
-	in := w.killed(wire.TaskFeedback, func() wire.QuestionInput { return w.askBy("sage", true) })
+	in := w.killed(wire.TaskFeedback, func() wire.QuestionInput { return w.storeQuestionFor("sage", true) })
 	if answered, judged := c.counts(); answered != 1 || judged != 1 {
 		t.Fatalf("before the kill it answered %d times and judged %d times", answered, judged)
 	}
@@ -169,7 +169,7 @@ func TestAJobThatIsJudgedIsCancelled(t *testing.T) {
 	w.relay()
 	g := newGate()
 	w.run(w.worker(func(p *parts) { p.retriever = gatedSelection{p.retriever, g} }).service())
-	in := w.askBy("sage", true)
+	in := w.storeQuestionFor("sage", true)
 	<-g.reached
 	if j, err := w.questions.Job(w.context(), w.principal, in.Question); err != nil || j.Stage != answer.StepJudge || j.State != schema.JobRunning {
 		t.Errorf("the job shows %+v, %v", j, err)

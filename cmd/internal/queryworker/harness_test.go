@@ -197,8 +197,8 @@ type parts struct {
 	generator answer.Generator
 }
 
-// everything runs gateway, relay and worker.
-func (w *world) everything() {
+// startAll runs gateway, relay and worker.
+func (w *world) startAll() {
 	w.t.Helper()
 	w.gateway()
 	w.relay()
@@ -255,9 +255,9 @@ func (w *world) add(id, heading, body string, labels ...string) uuid.UUID {
 func (w *world) index() {
 	w.t.Helper()
 	ctx := w.context()
-	for left := 1; left > 0; {
+	for remaining := 1; remaining > 0; {
 		var err error
-		_, left, err = w.store.BackfillLexical(ctx, w.principal.Tenant, w.collection, 100)
+		_, remaining, err = w.store.BackfillLexical(ctx, w.principal.Tenant, w.collection, 100)
 		w.ok(err)
 	}
 	for more := true; more; {
@@ -350,14 +350,14 @@ func (w *world) scriptedOpenAI(quote string) *scriptedopenai {
 
 // scriptedReply makes the server return an answer and quote a sentence for it. Without either it
 // says that the passages do not answer.
-func (w *world) scriptedReply(says, quote string) *scriptedopenai {
+func (w *world) scriptedReply(answer, quote string) *scriptedopenai {
 	w.t.Helper()
 	s := &scriptedopenai{}
 	citations := []any{}
 	if quote != "" {
 		citations = append(citations, map[string]any{"passage": 1, "quote": quote})
 	}
-	reply, err := json.Marshal(map[string]any{"answer": says, "citations": citations})
+	reply, err := json.Marshal(map[string]any{"answer": answer, "citations": citations})
 	w.ok(err)
 	s.Server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 		s.paid.Add(1)

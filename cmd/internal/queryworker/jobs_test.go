@@ -62,7 +62,7 @@ func (w *world) keepHistory(workflow, kind, name string) {
 func TestJobIsAnswered(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()
-	w.everything()
+	w.startAll()
 	in := w.ask(w.context(), carryOver, true)
 	j := w.await(in.Question, schema.JobAnswered)
 	if j.Result == nil || !j.Result.Supported || !strings.Contains(j.Result.Answer, "five days") || j.Result.Citations[0].Document != "leave.md" || j.FinishedAt == nil {
@@ -70,7 +70,7 @@ func TestJobIsAnswered(t *testing.T) {
 	}
 	w.checkCitations(*j.Result)
 	w.saveHistory("answered", in)
-	now, failure := w.askNow(w.context(), carryOver)
+	now, failure := w.askSync(w.context(), carryOver)
 	if failure != nil || now.Answer != j.Result.Answer || fmt.Sprint(now.Citations) != fmt.Sprint(j.Result.Citations) {
 		t.Errorf("asked at once, the answer differs: %+v", now)
 	}
@@ -88,7 +88,7 @@ func TestJobFailsWithItsReason(t *testing.T) {
 		_, err := tx.Exec(ctx, `UPDATE questions SET plan = 'clever' WHERE id = $1`, in.Question)
 		return err
 	}))
-	w.everything()
+	w.startAll()
 	j := w.await(in.Question, schema.JobFailed)
 	if j.Reason.Code != string(schema.CodeInvalid) || !strings.Contains(j.Reason.Message, "naive") {
 		t.Errorf("the reason is %+v", j.Reason)
@@ -206,7 +206,7 @@ func TestJobGoesOnWhenTemporalForgetsIt(t *testing.T) {
 	w.gateway()
 	w.relay()
 	g := newGate()
-	w.run(w.worker(func(p *parts) { p.store = onceGated{Store: p.store, gate: g} }).service())
+	w.run(w.worker(func(p *parts) { p.store = failingStore{Store: p.store, gate: g} }).service())
 	in := w.ask(w.context(), carryOver, true)
 	<-g.reached // the answer is paid for but not stored yet
 	w.ok(w.client.TerminateWorkflow(w.context(), wire.QuestionWorkflowID(in.Question, 1), "", "a test"))
@@ -221,14 +221,14 @@ func TestJobGoesOnWhenTemporalForgetsIt(t *testing.T) {
 	}
 }
 
-// onceGated fails the first attempt's SaveAnswer after the gate, like a worker that lost its
+// failingStore fails the first attempt's SaveAnswer after the gate, like a worker that lost its
 // workflow.
-type onceGated struct {
+type failingStore struct {
 	answer.Store
 	gate *gate
 }
 
-func (s onceGated) SaveAnswer(ctx context.Context, in wire.QuestionInput, a schema.Answer) error {
+func (s failingStore) SaveAnswer(ctx context.Context, in wire.QuestionInput, a schema.Answer) error {
 	if in.Attempt == 1 {
 		s.gate.pass(ctx)
 		return schema.ErrUnavailable
@@ -245,7 +245,7 @@ func TestJobWhoseMessageWasLostIsQueuedAgain(t *testing.T) {
 		_, err := tx.Exec(ctx, `DELETE FROM outbox`)
 		return err
 	}))
-	w.everything()
+	w.startAll()
 	w.await(in.Question, schema.JobAnswered)
 }
 

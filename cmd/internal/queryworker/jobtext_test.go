@@ -33,18 +33,18 @@ const (
 // haltingOpenAI is a server with the streaming chat completions API. It sends the first half of
 // every answer, and the rest when the test lets it.
 type haltingOpenAI struct {
-	goOn chan struct{}
-	left chan struct{} // one value for each connection that was closed before the end of its answer
-	paid atomic.Int32
+	proceed chan struct{}
+	closed  chan struct{} // one for each connection that was closed before its answer was whole
+	paid    atomic.Int32
 }
 
-func (w *world) halting() *haltingOpenAI {
+func (w *world) newHaltingOpenAI() *haltingOpenAI {
 	w.t.Helper()
-	h := &haltingOpenAI{goOn: make(chan struct{}), left: make(chan struct{}, 10)}
+	h := &haltingOpenAI{proceed: make(chan struct{}), closed: make(chan struct{}, 10)}
 	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		h.paid.Add(1)
 		rw.Header().Set("Content-Type", "text/event-stream")
-		say := func(content, finish string) {
+		sendChunk := func(content, finish string) {
 			choice := map[string]any{"index": 0, "delta": map[string]any{"content": content}}
 			if finish != "" {
 				choice["finish_reason"] = finish
@@ -53,18 +53,18 @@ func (w *world) halting() *haltingOpenAI {
 			_, _ = fmt.Fprintf(rw, "data: %s\n\n", data)
 			rw.(http.Flusher).Flush()
 		}
-		say(`{"answer": "`+firstHalf, "")
+		sendChunk(`{"answer": "`+firstHalf, "")
 		select {
-		case <-h.goOn:
+		case <-h.proceed:
 		case <-r.Context().Done():
-			h.left <- struct{}{}
+			h.closed <- struct{}{}
 			return
 		}
 		for word := range strings.SplitAfterSeq(secondHalf, " ") {
-			say(word, "")
+			sendChunk(word, "")
 		}
 		citations, _ := json.Marshal([]any{map[string]any{"passage": 1, "quote": fiveDays}})
-		say(fmt.Sprintf(`", "citations": %s}`, citations), "stop")
+		sendChunk(fmt.Sprintf(`", "citations": %s}`, citations), "stop")
 	}))
 	w.t.Cleanup(s.Close)
 	w.llm = config.LLM{LLMProvider: "openai", LLMBaseURL: s.URL + "/v1", LLMModel: "scripted", LLMTimeout: waittest.Left(w.t)}
@@ -74,21 +74,21 @@ func (w *world) halting() *haltingOpenAI {
 // subscribeJob returns the messages about a job's answer from now on.
 func (w *world) subscribeJob(job uuid.UUID) <-chan *nats.Msg {
 	w.t.Helper()
-	told := make(chan *nats.Msg, 1000)
-	sub, err := w.nats.ChanSubscribe(wire.TextSubject(w.principal.Tenant, job), told)
+	messages := make(chan *nats.Msg, 1000)
+	sub, err := w.nats.ChanSubscribe(wire.TextSubject(w.principal.Tenant, job), messages)
 	w.ok(err)
 	w.ok(w.nats.Flush())
 	w.t.Cleanup(func() { _ = sub.Unsubscribe() })
-	return told
+	return messages
 }
 
 // until reads messages until one has a text, and returns the texts.
-func (w *world) until(told <-chan *nats.Msg, job uuid.UUID, text string) (texts []string) {
+func (w *world) until(messages <-chan *nats.Msg, job uuid.UUID, text string) (texts []string) {
 	w.t.Helper()
 	ctx := w.context()
 	for {
 		select {
-		case m := <-told:
+		case m := <-messages:
 			got, err := wire.Decode[wire.QuestionText](m.Data)
 			w.ok(err)
 			if got.Question != job {
@@ -103,8 +103,8 @@ func (w *world) until(told <-chan *nats.Msg, job uuid.UUID, text string) (texts 
 	}
 }
 
-// askLater stores a question that waits until the relay runs.
-func (w *world) askLater(choices ...string) uuid.UUID {
+// storeQuestion stores a question that waits until the relay runs.
+func (w *world) storeQuestion(choices ...string) uuid.UUID {
 	w.t.Helper()
 	j, err := w.questions.CreateQuestion(w.context(), w.principal, questions.NewQuestion{Query: schema.Query{Collection: w.collection, Text: carryOver, Plan: plans.Default, Choices: choices}, Async: true})
 	w.ok(err)
@@ -114,16 +114,16 @@ func (w *world) askLater(choices ...string) uuid.UUID {
 func TestAJobsTextIsToldWhileItIsMade(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()
-	h := w.halting()
-	job := w.askLater()
-	told := w.subscribeJob(job)
-	w.everything()
-	w.until(told, job, firstHalf)
+	h := w.newHaltingOpenAI()
+	job := w.storeQuestion()
+	messages := w.subscribeJob(job)
+	w.startAll()
+	w.until(messages, job, firstHalf)
 	if j, err := w.questions.Job(w.context(), w.principal, job); err != nil || j.State != schema.JobRunning || j.Result != nil {
 		t.Errorf("half of its answer was told, and the job is %+v, %v", j, err)
 	}
 	late := w.subscribeJob(job)
-	close(h.goOn)
+	close(h.proceed)
 	// Each message has the whole text so far, so a late client misses nothing.
 	if first := w.until(late, job, firstHalf+secondHalf)[0]; !strings.HasPrefix(first, firstHalf) {
 		t.Errorf("who came late was told %q", first)
@@ -139,18 +139,18 @@ func TestAJobsTextIsToldWhileItIsMade(t *testing.T) {
 func TestAJobsTextOutlivesItsWorker(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()
-	h := w.halting()
-	job := w.askLater()
-	told := w.subscribeJob(job)
+	h := w.newHaltingOpenAI()
+	job := w.storeQuestion()
+	messages := w.subscribeJob(job)
 	w.gateway()
 	w.relay()
 	child := w.child("nothing")
-	w.until(told, job, firstHalf)
+	w.until(messages, job, firstHalf)
 	w.ok(child.Process.Kill())
 	_ = child.Wait()
-	close(h.goOn)
+	close(h.proceed)
 	w.run(w.worker(nil).service())
-	w.until(told, job, firstHalf+secondHalf)
+	w.until(messages, job, firstHalf+secondHalf)
 	j := w.await(job, schema.JobAnswered)
 	w.checkCitations(*j.Result)
 	if n := h.paid.Load(); n != 1 || j.Result.Answer != firstHalf+secondHalf {
@@ -164,15 +164,15 @@ func TestAJobChooses(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()
 	choices := []string{"None at all", "Up to five days", "Thirty days"}
-	job := w.askLater(choices...)
-	told := w.subscribeJob(job)
-	w.everything()
+	job := w.storeQuestion(choices...)
+	messages := w.subscribeJob(job)
+	w.startAll()
 	j := w.await(job, schema.JobAnswered)
 	w.checkCitations(*j.Result)
 	if j.Result.Choice != 2 || j.Result.Answer != choices[1] || !j.Result.Supported || len(j.Choices) != len(choices) {
 		t.Errorf("chose %+v of %q", j.Result, j.Choices)
 	}
-	if texts := w.until(told, job, choices[1]); len(texts) != 1 {
+	if texts := w.until(messages, job, choices[1]); len(texts) != 1 {
 		t.Errorf("told %q", texts)
 	}
 }
@@ -182,7 +182,7 @@ func TestAJobChooses(t *testing.T) {
 func TestWhatIsToldOfLongAnswers(t *testing.T) {
 	w := newWorld(t)
 	id := uuid.New()
-	told := w.subscribeJob(id)
+	messages := w.subscribeJob(id)
 	text := jobText{nc: w.nats, subject: wire.TextSubject(w.principal.Tenant, id), question: id}
 	whole := strings.Repeat("word ", 4000)
 	for piece := range strings.SplitAfterSeq(whole, " ") {
@@ -190,7 +190,7 @@ func TestWhatIsToldOfLongAnswers(t *testing.T) {
 	}
 	text.end()
 	sum := 0
-	texts := w.until(told, id, whole)
+	texts := w.until(messages, id, whole)
 	for _, s := range texts {
 		sum += len(s)
 	}
@@ -199,7 +199,7 @@ func TestWhatIsToldOfLongAnswers(t *testing.T) {
 	}
 	text.add(wire.LLMDelta{Text: strings.Repeat("x", maxJobText)})
 	text.add(wire.LLMDelta{Text: "anew, and shorter", Restart: true})
-	if texts := w.until(told, id, "anew, and shorter"); len(texts) != 1 {
+	if texts := w.until(messages, id, "anew, and shorter"); len(texts) != 1 {
 		t.Errorf("told %d texts", len(texts))
 	}
 }

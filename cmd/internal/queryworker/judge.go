@@ -15,9 +15,9 @@ import (
 )
 
 func (w *worker) judge(ctx context.Context, slot bus.Slot, r wire.JudgeRequest) wire.JudgeReply {
-	ctx, cancel := until(ctx, r.Deadline, askTimeout)
+	ctx, cancel := withDeadline(ctx, r.Deadline, askTimeout)
 	defer cancel()
-	out, err := judged(ctx, gateway{w.deps.NATS, w.deps.Signer, requestState{slot: slot}}, r)
+	out, err := judgeAnswer(ctx, gateway{w.deps.NATS, w.deps.Signer, requestState{slot: slot}}, r)
 	if err != nil {
 		slog.WarnContext(ctx, "an answer was not judged", "tenant", r.Principal.Tenant, "error", err)
 		return judgeFailure(question.Remote(err))
@@ -25,16 +25,16 @@ func (w *worker) judge(ctx context.Context, slot bus.Slot, r wire.JudgeRequest) 
 	return wire.JudgeReply{Envelope: wire.Header(), Judgement: out}
 }
 
-// judged asks which model judges, which costs nothing, and then asks that model.
-func judged(ctx context.Context, g gateway, r wire.JudgeRequest) (schema.Judgement, error) {
-	who, err := g.Complete(ctx, wire.LLMRequest{Envelope: wire.Header(), Tenant: r.Principal.Tenant, Task: wire.TaskWho})
+// judgeAnswer asks which model judges, which costs nothing, and then asks that model.
+func judgeAnswer(ctx context.Context, g gateway, r wire.JudgeRequest) (schema.Judgement, error) {
+	model, err := g.Complete(ctx, wire.LLMRequest{Envelope: wire.Header(), Tenant: r.Principal.Tenant, Task: wire.TaskWho})
 	if err != nil {
 		return schema.Judgement{}, fmt.Errorf("ask which language model judges: %w", err)
 	}
-	if who.Usage.Model == "" { // the provider is Sluice's own, without a language model
-		return schema.Judgement{}, schema.Invalid("provider", "the provider %s has no language model to judge an answer: set one up (SLUICE_LLM_BASE_URL or a key)", who.Usage.Provider)
+	if model.Usage.Model == "" { // the provider is Sluice's own, without a language model
+		return schema.Judgement{}, schema.Invalid("provider", "the provider %s has no language model to judge an answer: set one up (SLUICE_LLM_BASE_URL or a key)", model.Usage.Provider)
 	}
-	out := schema.Judgement{Model: who.Usage.By()}
+	out := schema.Judgement{Model: model.Usage.By()}
 	if r.DryRun {
 		return out, nil
 	}

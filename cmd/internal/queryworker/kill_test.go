@@ -78,7 +78,7 @@ func runWorkerChild(encoded []byte) error {
 		return err
 	}
 	w.answerer = func(r requestState) *answer.Answerer {
-		return answer.New(stores.Of(db), retriever{w, r}, suicidal{gateway{nc: nc, requestState: r}, c.After})
+		return answer.New(stores.Of(db), retriever{w, r}, processKiller{gateway{nc: nc, requestState: r}, c.After})
 	}
 	if err := w.service().Start(ctx); err != nil {
 		return err
@@ -87,13 +87,13 @@ func runWorkerChild(encoded []byte) error {
 	return ctx.Err()
 }
 
-// suicidal kills its process after the gateway has answered.
-type suicidal struct {
+// processKiller kills its process after the gateway has answered.
+type processKiller struct {
 	answer.Generator
 	after wire.LLMTask
 }
 
-func (s suicidal) Complete(ctx context.Context, r wire.LLMRequest) (wire.LLMReply, error) {
+func (s processKiller) Complete(ctx context.Context, r wire.LLMRequest) (wire.LLMReply, error) {
 	reply, err := s.Generator.Complete(ctx, r)
 	if err == nil && (s.after == "" || s.after == r.Task) {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
@@ -157,7 +157,7 @@ func TestAQuestionThatIsWaitedForEndsThoughItsWorkerIsKilled(t *testing.T) {
 	w.handbook()
 	w.scriptedOpenAI("You may carry over up to five days of unused annual leave into the next year.")
 	w.gateway()
-	ctx, leave := context.WithCancel(w.context())
+	ctx, disconnect := context.WithCancel(w.context())
 	over := make(chan error, 1)
 	in := w.killed("", func() wire.QuestionInput {
 		waittest.Until(t, func() string { // waits until the worker refuses an invalid request
@@ -175,7 +175,7 @@ func TestAQuestionThatIsWaitedForEndsThoughItsWorkerIsKilled(t *testing.T) {
 		}()
 		return wire.QuestionInput{Tenant: w.principal.Tenant, Question: j.ID, Attempt: 1}
 	})
-	leave()
+	disconnect()
 	if err := <-over; err == nil {
 		t.Error("a worker that was killed has answered")
 	}

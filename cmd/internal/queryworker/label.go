@@ -34,11 +34,11 @@ func (f finder) Find(ctx context.Context, p schema.Principal, collection uuid.UU
 }
 
 func (w *worker) label(ctx context.Context, slot bus.Slot, r wire.LabelRequest) wire.LabelReply {
-	ctx, cancel := context.WithTimeout(ctx, question.Longest)
+	ctx, cancel := context.WithTimeout(ctx, question.MaxTime)
 	defer cancel()
-	ctx, cancelLabel := until(ctx, r.Deadline, askTimeout)
+	ctx, cancelLabel := withDeadline(ctx, r.Deadline, askTimeout)
 	defer cancelLabel()
-	teacher := learn.Teacher{Store: w.learnt, Asker: gateway{w.deps.NATS, w.deps.Signer, requestState{slot: slot}}, Finder: finder{w.engineFor(r.Principal.Tenant, requestState{slot: slot})},
+	teacher := learn.Teacher{Store: w.learning, Asker: gateway{w.deps.NATS, w.deps.Signer, requestState{slot: slot}}, Finder: finder{w.engineFor(r.Principal.Tenant, requestState{slot: slot})},
 		Models: w.models.For(r.Principal.Tenant, slot.Yields), Answers: func(a []string) learn.Answers { return evaluate.NewAnswers(a) }}
 	out, err := teacher.Label(ctx, r.Principal, r.Collection, schema.Labelling{LabelledQuestion: schema.LabelledQuestion{Question: r.Question, Answers: r.Answers},
 		Texts: r.Texts, Calls: r.Calls, Cost: r.Cost})

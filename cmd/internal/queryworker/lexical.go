@@ -19,14 +19,14 @@ const scope = "github.com/sluice-rag/sluice/cmd/internal/queryworker"
 func lexicalMeters(x *search.Index) lifecycle.Service {
 	var shown metric.Registration
 	return lifecycle.NewResource("lexical index metrics", func(context.Context) (err error) {
-		if shown, err = showLexical(otel.Meter(scope), x); err != nil {
+		if shown, err = registerLexical(otel.Meter(scope), x); err != nil {
 			return fmt.Errorf("make metrics of the lexical index: %w", err)
 		}
 		return nil
 	}, func(context.Context) error { return shown.Unregister() })
 }
 
-func showLexical(meter metric.Meter, x *search.Index) (metric.Registration, error) {
+func registerLexical(meter metric.Meter, x *search.Index) (metric.Registration, error) {
 	hits, err := meter.Int64ObservableCounter("sluice.lexical.cache.hits", metric.WithUnit("{part}"),
 		metric.WithDescription("Parts of lexical indexes (pages, directories and collection-wide data) that searches found in the cache."))
 	if err != nil {

@@ -19,7 +19,7 @@ func TestLexicalCacheIsMeasured(t *testing.T) {
 	w := newWorld(t)
 	x := search.NewIndex(w.store, 1<<20)
 	reader := sdk.NewManualReader()
-	shown, err := showLexical(sdk.NewMeterProvider(sdk.WithReader(reader)).Meter(scope), x)
+	shown, err := registerLexical(sdk.NewMeterProvider(sdk.WithReader(reader)).Meter(scope), x)
 	w.ok(err)
 	for range 2 {
 		_, err := x.SearchText(w.context(), w.principal.Tenant, w.collection, "anything", lexical.TermQuery{Unit: schema.UnitPassage, K: 1, Settings: lexical.Defaults,

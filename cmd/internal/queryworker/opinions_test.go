@@ -29,7 +29,7 @@ func TestTheLanguageModelAndTheReader(t *testing.T) {
 	for _, x := range []struct {
 		name      string
 		question  string
-		says      string // the language model's answer; empty: the passages do not answer
+		reply     string // the language model; empty: that the passages do not answer
 		quote     string
 		supported bool
 		why       string // in the trace of the support stage
@@ -49,8 +49,8 @@ func TestTheLanguageModelAndTheReader(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.handbook()
-			w.scriptedReply(x.says, x.quote)
-			w.everything()
+			w.scriptedReply(x.reply, x.quote)
+			w.startAll()
 			now, failure := w.requestAnswer(w.context(), w.ask(w.context(), x.question, false))
 			if failure != nil {
 				t.Fatal(failure)
@@ -58,21 +58,21 @@ func TestTheLanguageModelAndTheReader(t *testing.T) {
 			job := w.await(w.ask(w.context(), x.question, true).Question, schema.JobAnswered)
 			w.checkCitations(*job.Result)
 			for how, a := range map[string]schema.Answer{"at once": now, "as a job": *job.Result} {
-				said := ""
+				reasons := ""
 				for _, r := range a.Trace {
 					if r.Stage == answer.StageSupport {
-						said += r.Why
+						reasons += r.Why
 					}
 				}
 				want, cited := schema.NoAnswer, 0
 				if x.supported {
-					want, cited = x.says, 1
+					want, cited = x.reply, 1
 				}
 				if a.Supported != x.supported || a.Answer != want || len(a.Citations) != cited || a.Usage.Provider != "openai" {
 					t.Errorf("%s: got %q, supported %t, %d citations, by %s", how, a.Answer, a.Supported, len(a.Citations), a.Usage.Provider)
 				}
-				if !strings.Contains(said, x.why) || strings.Contains(said, "claims count for nothing") != strings.HasPrefix(x.name, "only the language model") {
-					t.Errorf("%s: the support stage says %q", how, said)
+				if !strings.Contains(reasons, x.why) || strings.Contains(reasons, "claims count for nothing") != strings.HasPrefix(x.name, "only the language model") {
+					t.Errorf("%s: the support stage says %q", how, reasons)
 				}
 			}
 			if calls := scalar[string](w, `SELECT string_agg(step || ' ' || provider, ', ' ORDER BY step DESC) FROM llm_calls WHERE question_id = $1 AND step IN ('answer', 'answerable')`, job.ID); calls != "answerable extractive, answer openai" {

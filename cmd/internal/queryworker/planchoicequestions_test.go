@@ -31,8 +31,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// questionsOf returns the questions of a choice from one source.
-func (w *world) questionsOf(choice schema.PlanChoice, from schema.QuestionSource) (out []schema.ChoiceQuestion) {
+// choiceQuestions returns the questions of a choice from one source.
+func (w *world) choiceQuestions(choice schema.PlanChoice, from schema.QuestionSource) (out []schema.ChoiceQuestion) {
 	w.t.Helper()
 	all, err := w.store.ShownQuestions(w.context(), w.principal, w.collection, choice.ID, 0, 1000)
 	w.ok(err)
@@ -75,7 +75,7 @@ func TestChoiceAsksImportedQuestions(t *testing.T) {
 		t.Fatalf("got %+v", got)
 	}
 	asked := map[string]schema.ChoiceQuestion{}
-	for _, q := range w.questionsOf(got, schema.QuestionLabelled) {
+	for _, q := range w.choiceQuestions(got, schema.QuestionLabelled) {
 		asked[q.Question] = q
 	}
 	if len(asked) != len(imported)+3 {
@@ -93,7 +93,7 @@ func TestChoiceAsksImportedQuestions(t *testing.T) {
 func TestChoiceAsksRatedQuestions(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()
-	w.everything()
+	w.startAll()
 	answered := func(question string) uuid.UUID {
 		t.Helper()
 		in := w.ask(w.context(), question, true)
@@ -123,7 +123,7 @@ func TestChoiceAsksRatedQuestions(t *testing.T) {
 		t.Fatalf("got %+v", got)
 	}
 	want := map[string]struct{ document, answer string }{carryOver: {"leave.md", "five days"}, torque: {"pumps.md", "4.5 Nm"}}
-	for _, q := range w.questionsOf(got, schema.QuestionRated) {
+	for _, q := range w.choiceQuestions(got, schema.QuestionRated) {
 		x, ok := want[q.Question]
 		if !ok || !slices.Equal(q.Documents, []string{x.document}) || len(q.Answers) != 1 || !strings.Contains(q.Answers[0], x.answer) || !strings.Contains(q.Evidence, x.answer) {
 			t.Errorf("got %+v", q)
@@ -186,7 +186,7 @@ func TestChoiceAsksWrittenQuestions(t *testing.T) {
 	if got.State != schema.ChoiceDone || asked.Load() == 0 {
 		t.Fatalf("%d questions were asked for: %+v", asked.Load(), got)
 	}
-	written := w.questionsOf(got, schema.QuestionWritten)
+	written := w.choiceQuestions(got, schema.QuestionWritten)
 	if len(written) == 0 {
 		t.Errorf("no written question was kept: %+v, %q", got.Sources, got.Notes)
 	}
@@ -225,12 +225,12 @@ func TestExtractiveIsNotAskedToWrite(t *testing.T) {
 	}
 }
 
-// shortSighted is a plan that finds one passage.
-const shortSighted = "name: short-sighted\nstages:\n  - lexical: {unit: passage, k: 1}\n"
+// onePassagePlan is a plan that finds one passage.
+const onePassagePlan = "name: short-sighted\nstages:\n  - lexical: {unit: passage, k: 1}\n"
 
-// gates adds documents about gates, and returns questions about them. For each there is another
+// addGateDocuments adds documents about gates, and returns questions about them. For each there is another
 // document that has more of the question's words but not the answer.
-func (w *world) gates() (questions []schema.LabelledQuestion) {
+func (w *world) addGateDocuments() (questions []schema.LabelledQuestion) {
 	w.t.Helper()
 	for _, place := range strings.Fields("Grindle Marlow Tarn Oxley Brandwick Selby Hexton Yarrow Quorn") {
 		w.add(place+"-gate.md", place, fmt.Sprintf("Visitors come from far away. In spring of that year the northern gate near %s, which had been rebuilt of oak after a fire, was painted crimson by two brothers.", place))
@@ -246,7 +246,7 @@ func (w *world) gates() (questions []schema.LabelledQuestion) {
 // than the collection's, and sends webhooks. The first choice, for which a person waits, does not.
 func TestRepetitionTellsWebhooksOfABetterPlan(t *testing.T) {
 	w := newWorld(t)
-	asked := w.gates()
+	asked := w.addGateDocuments()
 	bodies := make(chan string, 8)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -261,7 +261,7 @@ func TestRepetitionTellsWebhooksOfABetterPlan(t *testing.T) {
 
 	// The collection names no plan, so it runs the server's default. Here, a plan with the
 	// default's name that finds little replaces it.
-	current := planchoice.PlanText{Name: "sluice", Text: strings.Replace(shortSighted, "short-sighted", "sluice", 1)}
+	current := planchoice.PlanText{Name: "sluice", Text: strings.Replace(onePassagePlan, "short-sighted", "sluice", 1)}
 	made := w.choose(choices.NewChoice{Plans: []planchoice.PlanText{current, {Name: "bm25"}}, Current: "sluice", Request: schema.NewPlanChoice{Questions: asked, Limit: len(asked), Every: 30}})
 	first := w.chosen(made.ID)
 	if first.State != schema.ChoiceDone || !first.Result.Sure || first.Result.Plan != "bm25" || !first.Result.Better {
@@ -291,7 +291,7 @@ func TestRepetitionTellsWebhooksOfABetterPlan(t *testing.T) {
 		t.Fatalf("the repetition is %+v", again)
 	}
 	w.ok(sender.Round(w.context()))
-	var told struct {
+	var event struct {
 		Type string
 		Data struct {
 			Tenant  uuid.UUID `json:"tenant_id"`
@@ -303,13 +303,13 @@ func TestRepetitionTellsWebhooksOfABetterPlan(t *testing.T) {
 	}
 	select {
 	case body := <-bodies:
-		w.ok(json.Unmarshal([]byte(body), &told))
+		w.ok(json.Unmarshal([]byte(body), &event))
 	default:
 		t.Fatal("no webhook heard of the better plan")
 	}
-	if told.Type != schema.WebhookPlanBetter || told.Data.Choice != again.ID || told.Data.Plan != "bm25" || told.Data.Current != "sluice" ||
-		!strings.HasSuffix(told.Data.Link, "/plan-choices/"+again.ID.String()) {
-		t.Errorf("it heard %+v", told)
+	if event.Type != schema.WebhookPlanBetter || event.Data.Choice != again.ID || event.Data.Plan != "bm25" || event.Data.Current != "sluice" ||
+		!strings.HasSuffix(event.Data.Link, "/plan-choices/"+again.ID.String()) {
+		t.Errorf("it heard %+v", event)
 	}
 	c, err := w.store.Collection(w.context(), w.principal, w.collection.String())
 	w.ok(err)

@@ -118,8 +118,8 @@ func TestEveryPlanHidesWhatIsLabelledDeletedOrFilteredOut(t *testing.T) {
 func TestAStoredExplanationNamesTheContextAlone(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()
-	w.everything()
-	a, failure := w.askNow(w.context(), carryOver)
+	w.startAll()
+	a, failure := w.askSync(w.context(), carryOver)
 	if failure != nil || len(a.Trace) < 2 {
 		t.Fatalf("got %+v, %v", a, failure)
 	}

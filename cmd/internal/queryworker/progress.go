@@ -99,17 +99,17 @@ func publish(nc *nats.Conn, subject string, m any, question uuid.UUID) {
 	}
 }
 
-// makesAnswer reports whether the reply of a call is the answer to its question, from passages or
+// isAnswer reports whether the reply of a call is the answer to its question, from passages or
 // without, so that its text is streamed.
-func makesAnswer(r wire.LLMRequest) bool {
+func isAnswer(r wire.LLMRequest) bool {
 	return r.Task == wire.TaskAnswer || r.Task == wire.TaskBackground
 }
 
-// streamed makes the gateway send the text of an answer to the request's stream. The answer of a
+// streamTo makes the gateway send the text of an answer to the request's stream. The answer of a
 // later round replaces the text sent before.
-func (g gateway) streamed(r *wire.LLMRequest) {
+func (g gateway) streamTo(r *wire.LLMRequest) {
 	s := g.to
-	if s == nil || !makesAnswer(*r) {
+	if s == nil || !isAnswer(*r) {
 		return
 	}
 	r.Stream = wire.StreamSubject(s.subject, wire.PartText)

@@ -18,9 +18,9 @@ import (
 func TestAStreamTellsTheStepsAndTheText(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()
-	w.everything()
+	w.startAll()
 	in := w.ask(w.context(), carryOver, false)
-	var told []string
+	var stages []string
 	var text strings.Builder
 	reply, err := bus.RequestStream[wire.AskReply](w.context(), w.nats, wire.AskSubject, func(stream string) any {
 		return wire.AskRequest{Envelope: wire.Header(), SearchQuery: wire.SearchQuery{Principal: w.principal}, Question: in.Question, Stream: stream}
@@ -29,15 +29,15 @@ func TestAStreamTellsTheStepsAndTheText(t *testing.T) {
 		case wire.PartStage:
 			var m wire.QuestionStage
 			w.ok(json.Unmarshal(data, &m))
-			told = append(told, m.Stage)
+			stages = append(stages, m.Stage)
 			if before := m.Stage == "understand" || m.Stage == "retrieve"; before == (m.Candidates > 0) || m.Question != in.Question {
 				t.Errorf("step %s tells %+v", m.Stage, m)
 			}
 		case wire.PartText:
 			var m wire.LLMDelta
 			w.ok(json.Unmarshal(data, &m))
-			if len(told) == 0 || told[len(told)-1] != "generate" {
-				t.Errorf("text came after the steps %v", told)
+			if len(stages) == 0 || stages[len(stages)-1] != "generate" {
+				t.Errorf("text came after the steps %v", stages)
 			}
 			if m.Restart {
 				text.Reset()
@@ -49,7 +49,7 @@ func TestAStreamTellsTheStepsAndTheText(t *testing.T) {
 	if reply.Error != nil || !reply.Answer.Supported || text.String() != reply.Answer.Answer {
 		t.Errorf("told %q, answered %+v, %v", text.String(), reply.Answer, reply.Error)
 	}
-	if got := strings.Join(told, " "); !regexp.MustCompile(`^understand retrieve( generate( judge)?)+ finish$`).MatchString(got) {
+	if got := strings.Join(stages, " "); !regexp.MustCompile(`^understand retrieve( generate( judge)?)+ finish$`).MatchString(got) {
 		t.Errorf("the steps were %q", got)
 	}
 }

@@ -92,7 +92,7 @@ type worker struct {
 	// searching is notified of every search and question that a client waits for.
 	searching *searching
 	jobs      *question.Jobs
-	learnt    learn.Store
+	learning  learn.Store
 	choices   choiceStore
 }
 
@@ -148,7 +148,7 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 	}
 	w := &worker{
 		id: schema.NewID(), settings: settings, deps: deps, engine: engine, models: models, index: index,
-		searching: &searching{nc: deps.NATS}, learnt: kept,
+		searching: &searching{nc: deps.NATS}, learning: kept,
 		choices: choiceStore{kept.ChoiceStore, kept.QuestionStore},
 	}
 	w.jobs = &question.Jobs{
@@ -182,7 +182,7 @@ type requestState struct {
 func (w *worker) engineFor(tenant uuid.UUID, r requestState) *run.Engine {
 	return w.engine.With(func(s *retrieval.Sources) {
 		models := w.models.For(tenant, r.slot.Yields)
-		s.Model, s.Second, s.Readers, s.GiveWay = models, models.Second(), models, r.slot.GiveWay
+		s.Model, s.Second, s.Readers, s.Yield = models, models.Second(), models, r.slot.Yield
 		s.Judges = gateway{w.deps.NATS, w.deps.Signer, requestState{to: r.to}}
 	})
 }
@@ -233,9 +233,9 @@ func (w *worker) service() lifecycle.Service {
 		w.temporalWorker(),
 		w.choiceWorker(),
 		bus.ServeSlots(w.deps.NATS, near(serve(wire.SearchSubject, searches, share, w.settings.QueryTimeout)), w.search, searchFailure),
-		bus.ServeSlots(w.deps.NATS, serve(wire.LabelSubject, max(1, w.settings.QueryQuestions/2), max(1, w.settings.QueryQuestions/4), question.Longest), w.label, labelFailure),
+		bus.ServeSlots(w.deps.NATS, serve(wire.LabelSubject, max(1, w.settings.QueryQuestions/2), max(1, w.settings.QueryQuestions/4), question.MaxTime), w.label, labelFailure),
 		bus.ServeSlots(w.deps.NATS, serve(wire.JudgeSubject, max(1, w.settings.QueryQuestions/2), max(1, w.settings.QueryQuestions/4), askTimeout), w.judge, judgeFailure),
-		bus.ServeSlots(w.deps.NATS, near(serve(wire.AskSubject, w.settings.QueryQuestions, max(1, w.settings.QueryQuestions/2), question.Longest)), w.ask, askFailure),
+		bus.ServeSlots(w.deps.NATS, near(serve(wire.AskSubject, w.settings.QueryQuestions, max(1, w.settings.QueryQuestions/2), question.MaxTime)), w.ask, askFailure),
 	), w.jobs.Services()...), w.choiceStarter(), w.sendWebhooks())...)
 }
 
@@ -262,10 +262,10 @@ type gateway struct {
 func (g gateway) Complete(ctx context.Context, r wire.LLMRequest) (wire.LLMReply, error) {
 	var reply wire.LLMReply
 	var err error
-	if g.job != nil && makesAnswer(r) {
+	if g.job != nil && isAnswer(r) {
 		reply, err = g.completeStreaming(ctx, *g.job, r)
 	} else {
-		g.streamed(&r)
+		g.streamTo(&r)
 		reply, err = bus.Request[wire.LLMReply](ctx, g.nc, wire.LLMSubject, r, bus.SignedBy(g.signer))
 	}
 	if err == nil && reply.Error != nil {

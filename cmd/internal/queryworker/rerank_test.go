@@ -19,7 +19,7 @@ import (
 // TestBothGraphsOfAPlanKeepTheirScores: each candidate has the scores of the pair model and of the
 // reranker.
 func TestBothGraphsOfAPlanKeepTheirScores(t *testing.T) {
-	w := reading(t)
+	w := newRerankHarness(t)
 	found, err := w.plan("- lexical: {unit: passage}\n- score\n- score: {model: reranker}")
 	w.ok(err)
 	if len(found.Candidates) == 0 {
@@ -56,7 +56,7 @@ func TestBothGraphsOfAPlanKeepTheirScores(t *testing.T) {
 }
 
 func TestAPackWithoutItsRerankerRunsThePlanThatMayGoWithout(t *testing.T) {
-	w := reading(t, inferencetest.Without("reranker"))
+	w := newRerankHarness(t, inferencetest.Without("reranker"))
 	var field *schema.FieldError
 	if _, err := w.plan("- lexical\n- score\n- score: {model: reranker}"); !errors.As(err, &field) || !strings.Contains(field.Problem, "has no graph for rerank") {
 		t.Errorf("got %v", err)
@@ -71,13 +71,13 @@ func TestAPackWithoutItsRerankerRunsThePlanThatMayGoWithout(t *testing.T) {
 // TestAnswersAreReadByTheReranker: it has its own threshold. With the pair model's threshold it
 // would refuse.
 func TestAnswersAreReadByTheReranker(t *testing.T) {
-	w := reading(t, func(manifest string) string {
+	w := newRerankHarness(t, func(manifest string) string {
 		return manifest + "calibrated: {answerable: 1000, answerable_reranker: -1000}\n"
 	})
-	w.everything()
+	w.startAll()
 	// Any short text may answer this question: the test's graph was not trained to find answers of
 	// a certain kind.
-	a, failure := w.askNow(w.context(), "What happens to annual leave that was not taken?")
+	a, failure := w.askSync(w.context(), "What happens to annual leave that was not taken?")
 	if failure != nil || !a.Supported || len(a.Citations) == 0 || !strings.HasPrefix(a.Usage.Model, "reranker/sluice-default/") {
 		t.Fatalf("got %+v, %v", a, failure)
 	}

@@ -22,7 +22,7 @@ func (w *worker) search(ctx context.Context, slot bus.Slot, r wire.SearchRequest
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, w.settings.QueryTimeout)
 	defer cancel()
-	ctx, cancelSearch := until(ctx, r.Deadline, w.settings.QueryTimeout)
+	ctx, cancelSearch := withDeadline(ctx, r.Deadline, w.settings.QueryTimeout)
 	defer cancelSearch()
 	found, err := w.engineFor(r.Principal.Tenant, requestState{slot: slot}).Run(ctx, r.SearchQuery)
 	w.jobs.Slow.KeepSearch(ctx, r.SearchQuery, found.SearchResult, time.Since(began), err)
@@ -46,9 +46,9 @@ func searchFailure(e *schema.RemoteError) wire.SearchReply {
 func (w *worker) ask(ctx context.Context, slot bus.Slot, r wire.AskRequest) wire.AskReply {
 	w.searching.notify()
 	defer w.searching.notify()
-	ctx, cancel := context.WithTimeout(ctx, question.Longest)
+	ctx, cancel := context.WithTimeout(ctx, question.MaxTime)
 	defer cancel()
-	ctx, cancelAsk := until(ctx, r.Deadline, askTimeout)
+	ctx, cancelAsk := withDeadline(ctx, r.Deadline, askTimeout)
 	defer cancelAsk()
 	to, err := newStream(r.Stream)
 	if err != nil {
@@ -70,8 +70,8 @@ func askFailure(e *schema.RemoteError) wire.AskReply {
 	return wire.AskReply{Envelope: wire.Header(), Error: e}
 }
 
-// until returns ctx with a deadline, or with a timeout if there is no deadline.
-func until(ctx context.Context, deadline time.Time, otherwise time.Duration) (context.Context, context.CancelFunc) {
+// withDeadline returns ctx with a deadline, or with a timeout if there is no deadline.
+func withDeadline(ctx context.Context, deadline time.Time, otherwise time.Duration) (context.Context, context.CancelFunc) {
 	if deadline.IsZero() {
 		return context.WithTimeout(ctx, otherwise)
 	}

@@ -149,7 +149,7 @@ func TestASearchEndsWithItsStatements(t *testing.T) {
 	}))
 }
 
-func (w *world) askNow(ctx context.Context, question string) (schema.Answer, *schema.RemoteError) {
+func (w *world) askSync(ctx context.Context, question string) (schema.Answer, *schema.RemoteError) {
 	w.t.Helper()
 	return w.requestAnswer(ctx, w.ask(ctx, question, false))
 }
@@ -169,13 +169,13 @@ func (w *world) requestAnswer(ctx context.Context, in wire.QuestionInput) (schem
 func TestAskAnswersWithVerbatimCitations(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()
-	w.everything()
+	w.startAll()
 	for question, want := range map[string][2]string{
 		carryOver: {"leave.md", "five days"},
 		"To what torque are the head bolts of a KD-40 with a plastic head tightened?": {"pumps.md", "4.5 Nm"},
 		"What is the daily allowance for meals?":                                      {"travel.md", "28 euros"},
 	} {
-		a, failure := w.askNow(w.context(), question)
+		a, failure := w.askSync(w.context(), question)
 		if failure != nil || !a.Supported || len(a.Citations) == 0 {
 			t.Fatalf("%s: got %+v, %v", question, a, failure)
 		}
@@ -195,7 +195,7 @@ func TestAskAnswersWithVerbatimCitations(t *testing.T) {
 			t.Errorf("%s: trace is %+v", question, a.Trace)
 		}
 	}
-	a, failure := w.askNow(w.context(), "How do I bake a sourdough loaf with rye flour?")
+	a, failure := w.askSync(w.context(), "How do I bake a sourdough loaf with rye flour?")
 	if failure != nil || a.Supported || a.Answer != schema.NoAnswer || len(a.Citations) != 0 {
 		t.Errorf("what nothing fits gave %+v, %v", a, failure)
 	}
@@ -234,7 +234,7 @@ func TestAskThatFailsLeavesItsReason(t *testing.T) {
 	w.handbook()
 	w.run(w.worker(nil).service()) // no gateway answers
 	ctx := w.context()
-	_, failure := w.askNow(ctx, carryOver)
+	_, failure := w.askSync(ctx, carryOver)
 	if failure == nil || failure.Code != schema.CodeUnavailable || !strings.Contains(failure.Message, "sluice.llm.complete") {
 		t.Fatalf("got %+v", failure)
 	}
@@ -250,7 +250,7 @@ func TestAskedAgainGivesTheStoredAnswer(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()
 	paid := w.scriptedOpenAI("You may carry over up to five days of unused annual leave into the next year.")
-	w.everything()
+	w.startAll()
 	ctx := w.context()
 	in := w.ask(ctx, carryOver, false)
 	for range 2 {
@@ -276,7 +276,7 @@ func TestAskedTwiceAtOnce(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()
 	paid := w.scriptedOpenAI("You may carry over up to five days of unused annual leave into the next year.")
-	w.everything()
+	w.startAll()
 	in := w.ask(w.context(), carryOver, false)
 	var callers sync.WaitGroup
 	for range 4 {

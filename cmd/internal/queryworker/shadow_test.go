@@ -35,9 +35,9 @@ func TestFitRAGLearnsWhatTheModelKnows(t *testing.T) {
 	w.settings.ShadowShare = 1
 	w.handbook()
 	c := w.critic(fiveDays, wire.Feedback{Score: 3, Adjust: 1}, wire.Feedback{Score: 9, Adjust: 1})
-	w.everything()
-	for range 8 { // the first answer is judged wrong, and 7 of 10 are above s_n
-		a, failure := w.requestAnswer(w.context(), w.askBy("fitrag", false))
+	w.startAll()
+	for range 8 { // the first is judged wrong, and 7 of 10 are above s_n
+		a, failure := w.requestAnswer(w.context(), w.storeQuestionFor("fitrag", false))
 		if failure != nil || a.Uncited || !a.Supported || a.Answer != "Five days." {
 			t.Fatalf("got %+v, %v", a, failure)
 		}
@@ -52,51 +52,51 @@ func TestFitRAGLearnsWhatTheModelKnows(t *testing.T) {
 	defer func() { _ = sub.Unsubscribe() }()
 	w.ok(w.nats.Flush())
 	for _, async := range []bool{false, true} {
-		in := w.askBy("fitrag", async)
+		in := w.storeQuestionFor("fitrag", async)
 		var a schema.Answer
-		told := "" // the text sent before the answer
+		text := "" // before the answer
 		if async {
 			a = *w.await(in.Question, schema.JobAnswered).Result
 			select {
 			case msg := <-ofJobs:
 				m, err := wire.Decode[wire.QuestionText](msg.Data)
 				w.ok(err)
-				if told = m.Text; m.Question != in.Question {
+				if text = m.Text; m.Question != in.Question {
 					t.Errorf("told of %s", m.Question)
 				}
 			case <-w.context().Done():
 			}
 		} else {
-			a, told = w.requestTold(in)
+			a, text = w.requestStreamed(in)
 		}
-		if told != "Five days, I know." {
-			t.Errorf("async %t: told %q", async, told)
+		if text != "Five days, I know." {
+			t.Errorf("async %t: told %q", async, text)
 		}
 		if !a.Uncited || a.Supported || a.Answer != "Five days, I know." || len(a.Citations) != 0 {
 			t.Errorf("async %t: got %+v", async, a)
 		}
-		said := ""
+		reasons := ""
 		for _, r := range a.Trace {
-			said += r.Why + "\n"
+			reasons += r.Why + "\n"
 		}
-		if !strings.Contains(said, "S_nn 0.700: 7 of the 10 nearest questions") || !strings.Contains(said, "without documents") {
-			t.Errorf("async %t: it says %s", async, said)
+		if !strings.Contains(reasons, "S_nn 0.700: 7 of the 10 nearest questions") || !strings.Contains(reasons, "without documents") {
+			t.Errorf("async %t: it says %s", async, reasons)
 		}
 	}
 	c.mu.Lock()
-	if c.answered != 8 || c.recalled != 10 { // 8 sampled questions, 2 answers
-		t.Errorf("answered %d times from passages and %d times without", c.answered, c.recalled)
+	if c.answered != 8 || c.uncited != 10 { // 8 shadows, 2 answers
+		t.Errorf("answered %d times from passages and %d times without", c.answered, c.uncited)
 	}
 	c.mu.Unlock()
 	if n := scalar[int](w, `SELECT count(*) FROM known_questions`); n != 8 {
 		t.Errorf("%d questions are sampled: what had no retrieval has nothing to compare with", n)
 	}
-	w.otherTenantKnowsNothing()
+	w.checkTenantIsolation()
 }
 
-// requestTold asks as requestAnswer does, and also returns the text that was sent during the
+// requestStreamed asks as requestAnswer does, and also returns the text that was sent during the
 // answer.
-func (w *world) requestTold(in wire.QuestionInput) (a schema.Answer, told string) {
+func (w *world) requestStreamed(in wire.QuestionInput) (a schema.Answer, text string) {
 	w.t.Helper()
 	request := wire.AskRequest{Envelope: wire.Header(), SearchQuery: wire.SearchQuery{Principal: w.principal, Query: schema.Query{Collection: w.collection}}, Question: in.Question}
 	reply, err := bus.RequestStream[wire.AskReply](w.context(), w.nats, wire.AskSubject, func(stream string) any {
@@ -105,20 +105,20 @@ func (w *world) requestTold(in wire.QuestionInput) (a schema.Answer, told string
 	}, func(part string, data []byte) {
 		if d, err := wire.Decode[wire.LLMDelta](data); part == wire.PartText && err == nil {
 			if d.Restart {
-				told = ""
+				text = ""
 			}
-			told += d.Text
+			text += d.Text
 		}
 	})
 	w.ok(err)
 	if reply.Error != nil || reply.Answer == nil {
 		w.t.Fatalf("got %+v", reply)
 	}
-	return *reply.Answer, told
+	return *reply.Answer, text
 }
 
-// otherTenantKnowsNothing proves that questions of one tenant have no effect on another.
-func (w *world) otherTenantKnowsNothing() {
+// checkTenantIsolation proves that questions of one tenant have no effect on another.
+func (w *world) checkTenantIsolation() {
 	w.t.Helper()
 	vectors, space, err := w.model.Encode(w.context(), wire.LaneBulk, []string{carryOver})
 	w.ok(err)
@@ -141,8 +141,8 @@ func TestExtractiveLearnsNothing(t *testing.T) {
 	w := newWorld(t)
 	w.settings.ShadowShare = 1
 	w.handbook()
-	w.everything()
-	in := w.askBy("fitrag", false)
+	w.startAll()
+	in := w.storeQuestionFor("fitrag", false)
 	if a, failure := w.requestAnswer(w.context(), in); failure != nil || !a.Supported {
 		t.Fatalf("got %+v, %v", a, failure)
 	}
@@ -152,19 +152,19 @@ func TestExtractiveLearnsNothing(t *testing.T) {
 	vectors, space, err := w.model.Encode(w.context(), wire.LaneBulk, []string{carryOver})
 	w.ok(err)
 	for range 10 {
-		q := w.askBy("fitrag", false)
+		q := w.storeQuestionFor("fitrag", false)
 		w.ok(w.questions.Sample(w.context(), q))
 		w.ok(w.questions.Learn(w.context(), q, space, vectors.Row(0), true))
 	}
-	a, failure := w.requestAnswer(w.context(), w.askBy("fitrag", false))
+	a, failure := w.requestAnswer(w.context(), w.storeQuestionFor("fitrag", false))
 	if failure != nil || a.Uncited || !a.Supported || !strings.Contains(a.Answer, "five days") {
 		t.Fatalf("got %+v, %v", a, failure)
 	}
-	said := ""
+	reasons := ""
 	for _, r := range a.Trace {
-		said += r.Why + "\n"
+		reasons += r.Why + "\n"
 	}
-	if !strings.Contains(said, "the provider extractive knows nothing by itself") {
-		t.Errorf("it says %s", said)
+	if !strings.Contains(reasons, "the provider extractive knows nothing by itself") {
+		t.Errorf("it says %s", reasons)
 	}
 }

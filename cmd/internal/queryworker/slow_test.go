@@ -18,14 +18,14 @@ func TestWhatWasSlowIsKept(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()
 	w.settings.SlowSearch, w.settings.SlowQuestion = time.Nanosecond, time.Nanosecond
-	w.everything()
+	w.startAll()
 	if reply := w.search(wire.SearchQuery{Query: schema.Query{Text: carryOver}}); reply.Error != nil {
 		t.Fatal(reply.Error)
 	}
 	if reply := w.search(wire.SearchQuery{Query: schema.Query{Text: carryOver, Plan: "no-such-plan"}}); reply.Error == nil {
 		t.Fatal("an unknown plan was run")
 	}
-	if _, failure := w.askNow(w.context(), carryOver); failure != nil {
+	if _, failure := w.askSync(w.context(), carryOver); failure != nil {
 		t.Fatal(failure)
 	}
 	in := w.ask(w.context(), carryOver, true)

@@ -31,8 +31,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// reading returns a world whose model pack has all graphs.
-func reading(t *testing.T, change ...func(manifest string) string) *world {
+// newRerankHarness returns a world whose model pack has all graphs.
+func newRerankHarness(t *testing.T, change ...func(manifest string) string) *world {
 	t.Helper()
 	library, err := local.FindONNXRuntime()
 	if err != nil {
@@ -87,7 +87,7 @@ func (w *world) scores(candidates []schema.Candidate) []wire.PairScore {
 }
 
 func TestScoresAreTheModels(t *testing.T) {
-	w := reading(t)
+	w := newRerankHarness(t)
 	for _, unit := range []string{"passage", "section", "document", "cluster"} {
 		found, err := w.plan("- lexical: {unit: " + unit + "}\n- score")
 		w.ok(err)
@@ -110,7 +110,7 @@ func TestScoresAreTheModels(t *testing.T) {
 }
 
 func TestFuseIsTheModels(t *testing.T) {
-	w := reading(t)
+	w := newRerankHarness(t)
 	found, err := w.plan("- lexical: {unit: passage}\n- fuse: {keep: 0}")
 	w.ok(err)
 	order := slices.Clone(found.Candidates)
@@ -134,7 +134,7 @@ func TestFuseIsTheModels(t *testing.T) {
 }
 
 func TestReduceIsTheModels(t *testing.T) {
-	w := reading(t)
+	w := newRerankHarness(t)
 	found, err := w.plan("- lexical: {unit: section}\n- reduce: {sentences: 2}")
 	w.ok(err)
 	if len(found.Context) == 0 || !strings.Contains(found.Trace[1].Why, "0.600") { // the pack's threshold
@@ -156,7 +156,7 @@ func TestReduceIsTheModels(t *testing.T) {
 }
 
 func TestCalibratedIsWhatThePackHas(t *testing.T) {
-	w := reading(t)
+	w := newRerankHarness(t)
 	found, err := w.plan("- lexical: {unit: passage}\n- score: {by: has_answer, least: calibrated}")
 	w.ok(err)
 	for _, c := range found.Candidates {
@@ -177,7 +177,7 @@ func TestCalibratedIsWhatThePackHas(t *testing.T) {
 // TestAPackWithoutAPairModel removes the section of the manifest, because the shipped pack may have
 // the model.
 func TestAPackWithoutAPairModel(t *testing.T) {
-	w := reading(t, inferencetest.Without("pair", "reranker"))
+	w := newRerankHarness(t, inferencetest.Without("pair", "reranker"))
 	_, err := w.plan("- lexical\n- score")
 	var field *schema.FieldError
 	if !errors.As(err, &field) || field.Field != "plan" || !strings.Contains(field.Problem, "has no graph for score") {
@@ -188,8 +188,8 @@ func TestAPackWithoutAPairModel(t *testing.T) {
 	if len(found.Candidates) == 0 || !strings.HasPrefix(found.Trace[1].Why, "skipped") {
 		t.Errorf("got %+v", found.Trace)
 	}
-	w.everything()
-	if a, failure := w.askNow(w.context(), carryOver); failure != nil || !a.Supported || !strings.Contains(a.Answer, "five days") || !strings.HasPrefix(a.Usage.Model, "sentences/") {
+	w.startAll()
+	if a, failure := w.askSync(w.context(), carryOver); failure != nil || !a.Supported || !strings.Contains(a.Answer, "five days") || !strings.HasPrefix(a.Usage.Model, "sentences/") {
 		t.Errorf("got %+v, %v", a, failure)
 	}
 }
@@ -197,9 +197,9 @@ func TestAPackWithoutAPairModel(t *testing.T) {
 // TestAnswersAreReadOutOfPassages: with a threshold that any answer passes, the random reader
 // returns some span. It must be at the given position.
 func TestAnswersAreReadOutOfPassages(t *testing.T) {
-	w := reading(t, inferencetest.Without("reranker"), func(manifest string) string { return manifest + "calibrated: {answerable: -1000}\n" })
-	w.everything()
-	a, failure := w.askNow(w.context(), carryOver)
+	w := newRerankHarness(t, inferencetest.Without("reranker"), func(manifest string) string { return manifest + "calibrated: {answerable: -1000}\n" })
+	w.startAll()
+	a, failure := w.askSync(w.context(), carryOver)
 	if failure != nil || !a.Supported || len(a.Citations) == 0 || !strings.HasPrefix(a.Usage.Model, "reader/sluice-default/") {
 		t.Fatalf("got %+v, %v", a, failure)
 	}
@@ -217,9 +217,9 @@ func TestAnswersAreReadOutOfPassages(t *testing.T) {
 }
 
 func TestTheReaderSaysThatTheDocumentsDoNot(t *testing.T) {
-	w := reading(t, inferencetest.Without("reranker"), func(manifest string) string { return manifest + "calibrated: {answerable: 1000}\n" })
-	w.everything()
-	if a, failure := w.askNow(w.context(), carryOver); failure != nil || a.Supported || a.Answer != schema.NoAnswer {
+	w := newRerankHarness(t, inferencetest.Without("reranker"), func(manifest string) string { return manifest + "calibrated: {answerable: 1000}\n" })
+	w.startAll()
+	if a, failure := w.askSync(w.context(), carryOver); failure != nil || a.Supported || a.Answer != schema.NoAnswer {
 		t.Errorf("got %+v, %v", a, failure)
 	}
 }
@@ -227,7 +227,7 @@ func TestTheReaderSaysThatTheDocumentsDoNot(t *testing.T) {
 // TestRelateJoinsStoredLinks: two passages of one section that are linked in both directions become
 // one candidate with two spans.
 func TestRelateJoinsStoredLinks(t *testing.T) {
-	w := reading(t)
+	w := newRerankHarness(t)
 	link := func(data []byte, passage byte, weight float32) []byte { // one link, inside section 0
 		return batch.AppendWeight(append(data, 1, 0, passage), weight)
 	}

@@ -59,8 +59,8 @@ func oneTree(t *testing.T, root trace.SpanContext, spans []sdktrace.ReadOnlySpan
 	}
 }
 
-// strays checks that no span of a question is in another trace.
-func strays(t *testing.T, id trace.TraceID, in wire.QuestionInput) {
+// checkNoStraySpans checks that no span of a question is in another trace.
+func checkNoStraySpans(t *testing.T, id trace.TraceID, in wire.QuestionInput) {
 	t.Helper()
 	for _, s := range recorded.Ended() {
 		for _, a := range s.Attributes() {
@@ -83,7 +83,7 @@ var everywhere = []string{
 func TestAskIsOneTrace(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()
-	w.everything()
+	w.startAll()
 	ctx, root := otel.Tracer("test").Start(w.context(), "http")
 	in := w.ask(ctx, carryOver, false)
 	if _, failure := w.requestAnswer(ctx, in); failure != nil {
@@ -93,14 +93,14 @@ func TestAskIsOneTrace(t *testing.T) {
 	id := root.SpanContext().TraceID()
 	spans := w.traced(id, append([]string{"http", "request sluice.query.ask", "serve sluice.query.ask"}, everywhere...))
 	oneTree(t, root.SpanContext(), spans)
-	strays(t, id, in)
+	checkNoStraySpans(t, id, in)
 	modelServerIn(t, spans)
 }
 
 func TestJobIsOneTraceThroughTheOutboxNATSAndTemporal(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()
-	w.everything()
+	w.startAll()
 	ctx, root := otel.Tracer("test").Start(w.context(), "http")
 	in := w.ask(ctx, carryOver, true)
 	root.End()
@@ -109,7 +109,7 @@ func TestJobIsOneTraceThroughTheOutboxNATSAndTemporal(t *testing.T) {
 	spans := w.traced(id, append([]string{"http", "start question", "StartWorkflow:AnswerQuestion", "RunWorkflow:AnswerQuestion",
 		"RunActivity:question-understand", "RunActivity:question-retrieve", "RunActivity:question-generate", "RunActivity:question-finish"}, everywhere...))
 	oneTree(t, root.SpanContext(), spans)
-	strays(t, id, in)
+	checkNoStraySpans(t, id, in)
 	modelServerIn(t, spans)
 }
 

@@ -17,9 +17,9 @@ const spentSQL = `SELECT coalesce(sum(input_tokens), 0)::int FROM llm_calls WHER
 func TestAnAnswersUsageHasThePlansCalls(t *testing.T) {
 	w := newWorld(t)
 	w.library()
-	w.everything()
+	w.startAll()
 	for _, async := range []bool{false, true} {
-		in := w.askBy("chunkrag", async)
+		in := w.storeQuestionFor("chunkrag", async)
 		var a schema.Answer
 		if async {
 			a = *w.await(in.Question, schema.JobAnswered).Result
@@ -50,8 +50,8 @@ func TestOwnModelsChecksCostNothing(t *testing.T) {
 	w.library()
 	w.critic(fiveDays, wire.Feedback{Score: 9, Adjust: 1})
 	w.llm.LLMPrice = config.LLMPrice{Input: 1, Output: 2}
-	w.everything()
-	in := w.askBy("sage", false)
+	w.startAll()
+	in := w.storeQuestionFor("sage", false)
 	a, failure := w.requestAnswer(w.context(), in)
 	if failure != nil {
 		t.Fatal(failure)

@@ -54,15 +54,15 @@ func MergeCandidates(live []*StoredSegment, dead int) []*StoredSegment {
 // deadShare returns the share of a segment that is dead. Each entry counts as its number of
 // passages plus 1.
 func deadShare(d *segment.Directory, dead map[uuid.UUID]bool) float64 {
-	gone, all := 0, 0
+	deadWeight, all := 0, 0
 	for i := range d.Len() {
 		e := d.Entry(i)
 		weight := e.Passages + 1
 		if all += weight; dead[e.ID] {
-			gone += weight
+			deadWeight += weight
 		}
 	}
-	return float64(gone) / float64(max(all, 1))
+	return float64(deadWeight) / float64(max(all, 1))
 }
 
 func tierOf(size int64) int { return max(bits.Len64(uint64(size/mergeFloor))-1, 0) / 3 }

@@ -49,9 +49,9 @@ type Evidence struct {
 
 // Folder writes a question set. It is not safe for concurrent use.
 type Folder struct {
-	place, work string
-	replace     bool
-	files       map[string]*output
+	path, work string
+	replace    bool
+	files      map[string]*output
 }
 
 // output is an open file of the folder.
@@ -62,36 +62,36 @@ type output struct {
 
 // Create begins a folder. Its target must not exist or be an empty folder; with replace it may be a
 // folder that has only files of a question set. The caller ends with Commit or Discard.
-func Create(place string, replace bool) (*Folder, error) {
-	place = filepath.Clean(place)
-	if err := free(place, replace); err != nil {
+func Create(folder string, replace bool) (*Folder, error) {
+	folder = filepath.Clean(folder)
+	if err := checkFree(folder, replace); err != nil {
 		return nil, err
 	}
-	parent := filepath.Dir(place)
+	parent := filepath.Dir(folder)
 	if err := os.MkdirAll(parent, 0o755); err != nil {
 		return nil, fmt.Errorf("make %s: %w", parent, err)
 	}
-	work, err := os.MkdirTemp(parent, "."+filepath.Base(place)+".partial-*")
+	work, err := os.MkdirTemp(parent, "."+filepath.Base(folder)+".partial-*")
 	if err != nil {
-		return nil, fmt.Errorf("write beside %s: %w", place, err)
+		return nil, fmt.Errorf("write beside %s: %w", folder, err)
 	}
-	return &Folder{place: place, work: work, replace: replace, files: map[string]*output{}}, nil
+	return &Folder{path: folder, work: work, replace: replace, files: map[string]*output{}}, nil
 }
 
-// free returns an error if a folder may not be written to place.
-func free(place string, replace bool) error {
-	entries, err := os.ReadDir(place)
+// checkFree returns an error if a folder may not be written to.
+func checkFree(folder string, replace bool) error {
+	entries, err := os.ReadDir(folder)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return fmt.Errorf("%s cannot be a folder: %w", place, err)
+		return fmt.Errorf("%s cannot be a folder: %w", folder, err)
 	case len(entries) > 0 && !replace:
-		return fmt.Errorf("%s is there already, and is not empty: name another folder, or replace it", place)
+		return fmt.Errorf("%s is there already, and is not empty: name another folder, or replace it", folder)
 	}
 	for _, e := range entries {
 		if n := e.Name(); n != corpusFile && n != queriesFile && n != qrelsFolder {
-			return fmt.Errorf("%s is not replaced: it holds %s, which is no part of a dataset", place, n)
+			return fmt.Errorf("%s is not replaced: it holds %s, which is no part of a dataset", folder, n)
 		}
 	}
 	return nil
@@ -240,13 +240,13 @@ func (f *Folder) Commit() error {
 		err = os.Chmod(f.work, 0o755)
 	}
 	if err == nil {
-		err = free(f.place, f.replace) // the target may have changed since Create
+		err = checkFree(f.path, f.replace) // the target may have changed since Create
 	}
 	if err == nil {
 		err = f.move()
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("write %s: %w", f.place, err), os.RemoveAll(f.work))
+		return errors.Join(fmt.Errorf("write %s: %w", f.path, err), os.RemoveAll(f.work))
 	}
 	return nil
 }
@@ -254,15 +254,15 @@ func (f *Folder) Commit() error {
 // move replaces the target by the written folder.
 func (f *Folder) move() error {
 	old := f.work + ".old"
-	err := os.Rename(f.place, old)
+	err := os.Rename(f.path, old)
 	if errors.Is(err, fs.ErrNotExist) {
-		return os.Rename(f.work, f.place)
+		return os.Rename(f.work, f.path)
 	}
 	if err != nil {
 		return err
 	}
-	if err := os.Rename(f.work, f.place); err != nil {
-		return errors.Join(err, os.Rename(old, f.place))
+	if err := os.Rename(f.work, f.path); err != nil {
+		return errors.Join(err, os.Rename(old, f.path))
 	}
 	return os.RemoveAll(old)
 }

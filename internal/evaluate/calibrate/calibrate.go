@@ -44,8 +44,8 @@ type Options struct {
 	Progress func(step string, done, of int)
 }
 
-// fewest is the least number of questions with an answer for a calibration.
-const fewest = 50
+// minQuestions is the least number of questions with an answer for a calibration.
+const minQuestions = 50
 
 // Found is the result of a calibration. A nil part was not found; Notes say why.
 type Found struct {
@@ -143,8 +143,8 @@ func (r *run) each(ctx context.Context, step string, do func(q *question) error)
 	return nil
 }
 
-// tooFew returns the error for a dataset with too few questions.
-func tooFew(d *evaluate.Dataset, n int) error {
+// tooFewError returns the error for a dataset with too few questions.
+func tooFewError(d *evaluate.Dataset, n int) error {
 	return schema.Invalid("dataset", "%s has %d questions with an answer (metadata.answers of queries.jsonl) that stands in a relevant document; a calibration takes %d",
-		d.Dir, n, fewest)
+		d.Dir, n, minQuestions)
 }

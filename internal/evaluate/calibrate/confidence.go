@@ -16,22 +16,23 @@ import (
 )
 
 const (
-	// leftOut is the share of the questions that are asked without the passages that answer them.
-	leftOut = 0.3
-	// fewestAnswers is the least number of answers for a calibration, of both halves.
-	fewestAnswers = 100
+	// unanswerableShare is the share of the questions that are asked without the passages that
+	// answer them.
+	unanswerableShare = 0.3
+	// minAnswers is the least number of answers for a calibration, of both halves.
+	minAnswers = 100
 	// confidenceRidge is the ridge penalty of the regression, which shrinks coefficients with
 	// little data.
 	confidenceRidge = 10.0
-	// keptRight is the share of the right answers that are given without a risk.
-	keptRight = 0.985
-	// sure is the confidence level, over draws of the questions, at which the error is within a
-	// nominal risk.
-	sure = 0.9
-	// strictest is the share of the answers above the strictest threshold that is tried; tries is
-	// the number of thresholds.
-	strictest = 0.1
-	tries     = 40
+	// keptShare is the share of the right answers that are given without a risk.
+	keptShare = 0.985
+	// confidenceLevel is the confidence level, over draws of the questions, at which the error is
+	// within a nominal risk.
+	confidenceLevel = 0.9
+	// strictestShare is the share of the answers above the strictest threshold that is tried;
+	// thresholdCount is the number of thresholds.
+	strictestShare = 0.1
+	thresholdCount = 40
 	// bins is the number of bins of the expected calibration error.
 	bins = 10
 )
@@ -81,14 +82,14 @@ func (r *run) confidence(ctx context.Context) error {
 	number := 0
 	err := r.each(ctx, "confidence", func(q *question) error {
 		number++
-		without := float64(number%10) < 10*leftOut
+		without := float64(number%10) < 10*unanswerableShare
 		var passages []wire.LLMPassage
-		for _, i := range q.foremost(len(q.best)) {
+		for _, i := range q.bestPositions(len(q.best)) {
 			p := r.sample.passages[q.best[i]]
 			if _, relevant := q.relevant[p.document]; without && (relevant || q.holds[i]) {
 				continue
 			}
-			if passages = append(passages, wire.LLMPassage{Title: p.title, Text: p.body}); len(passages) == answering {
+			if passages = append(passages, wire.LLMPassage{Title: p.title, Text: p.body}); len(passages) == answerDepth {
 				break
 			}
 		}
@@ -125,7 +126,7 @@ func (r *run) confidence(ctx context.Context) error {
 // rate fits the coefficients on half of the answers and the thresholds on the other. why is the
 // reason if it cannot.
 func rate(answers []rated) (c Confidence, why string) {
-	if len(answers) < fewestAnswers {
+	if len(answers) < minAnswers {
 		return c, "too few of the questions have an answer that was read"
 	}
 	names := slices.Sorted(maps.Keys(answers[0].features))
@@ -165,7 +166,7 @@ func rate(answers []rated) (c Confidence, why string) {
 	}
 	c.Right = float64(len(ofRight)) / float64(len(chances))
 	c.Area, c.HasAnswerArea, c.Error = area(chances, right[1]), area(has, right[1]), calibrationError(chances, right[1])
-	c.Least = quantile(ofRight, 1-keptRight)
+	c.Least = quantile(ofRight, 1-keptShare)
 	c.Risks = riskThresholds(chances, right[1])
 	return c, ""
 }
@@ -193,7 +194,7 @@ func calibrationError(chances []float64, right []bool) float64 {
 // first that fails, so that each is tested at the full confidence level (fixed-sequence testing). A
 // risk that the strictest threshold exceeds is left out.
 func riskThresholds(chances []float64, right []bool) []RiskAnswer {
-	order := upTo(len(chances))
+	order := indices(len(chances))
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(chances[b], chances[a]) })
 	wrong := make([]int, len(order)+1)
 	for i, at := range order {
@@ -205,8 +206,8 @@ func riskThresholds(chances []float64, right []bool) []RiskAnswer {
 	var out []RiskAnswer
 	for _, risk := range risks {
 		found := 0
-		for try := range tries {
-			share := strictest + (1-strictest)*float64(try)/(tries-1)
+		for try := range thresholdCount {
+			share := strictestShare + (1-strictestShare)*float64(try)/(thresholdCount-1)
 			n := max(1, int(math.Round(share*float64(len(order)))))
 			if errorBound(wrong[n], n) > risk {
 				break
@@ -220,11 +221,11 @@ func riskThresholds(chances []float64, right []bool) []RiskAnswer {
 	return out
 }
 
-// errorBound returns the upper bound of the error rate, at the confidence level sure, after so many
+// errorBound returns the upper bound of the error rate, at the level confidenceLevel, after so many
 // errors in n answers (Clopper and Pearson 1934).
 func errorBound(errors, n int) float64 {
 	if errors >= n {
 		return 1
 	}
-	return distuv.Beta{Alpha: float64(errors + 1), Beta: float64(n - errors)}.Quantile(sure)
+	return distuv.Beta{Alpha: float64(errors + 1), Beta: float64(n - errors)}.Quantile(confidenceLevel)
 }

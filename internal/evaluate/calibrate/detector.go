@@ -16,13 +16,13 @@ import (
 
 const (
 	// windowSentences is the number of sentences of a window, as the stage reduce cuts them.
-	// mostWindows bounds the windows of a passage.
+	// maxWindows bounds the windows of a passage.
 	windowSentences = 3
-	mostWindows     = 64
+	maxWindows      = 64
 	// width is the width of the detector's hidden layers. It has four layers, as in the paper.
 	width = 48
-	// lost is the share of the answers in all windows that stopping early may lose.
-	lost = 0.01
+	// maxLoss is the share of the answers in all windows that stopping early may lose.
+	maxLoss = 0.01
 	// Hyperparameters of the training.
 	epochs, batchSize = 20, 64
 	learningRate      = 0.002
@@ -82,17 +82,17 @@ func (r *run) detector(ctx context.Context) error {
 		var texts []string
 		var of []int // index of the passage of each text
 		var holds []bool
-		for _, i := range upTo(min(answering, len(q.best))) {
+		for _, i := range indices(min(answerDepth, len(q.best))) {
 			p := r.sample.passages[q.best[i]]
 			sentences := text.Sentences(p.body)
-			for first := range min(mostWindows, max(1, len(sentences)-windowSentences+1)) {
+			for first := range min(maxWindows, max(1, len(sentences)-windowSentences+1)) {
 				last := min(first+windowSentences, len(sentences)) - 1
 				w := p
 				w.body = p.body[sentences[first].Start:sentences[last].End]
 				texts, of, holds = append(texts, w.input()), append(of, i), append(holds, q.answers.In(w.body))
 			}
 		}
-		scores, err := asked(ctx, r.models.Score, q.text, texts)
+		scores, err := scoreTexts(ctx, r.models.Score, q.text, texts)
 		if err != nil {
 			return err
 		}
@@ -117,9 +117,9 @@ func (r *run) detector(ctx context.Context) error {
 	}
 	// Questions are in random order: half of them for training, a quarter for the threshold, a
 	// quarter for measuring.
-	half, most := len(all)/2, len(all)*3/4
-	d := trainDetector(r.sample.random, all[:half], all[half:most], all[most:])
-	if d.Area < knows {
+	half, threeQuarters := len(all)/2, len(all)*3/4
+	d := trainDetector(r.sample.random, all[:half], all[half:threeQuarters], all[threeQuarters:])
+	if d.Area < minArea {
 		r.found.note("no detector: it would hardly tell windows with an answer from others (area under the ROC curve %.2f)", d.Area)
 		return nil
 	}
@@ -162,7 +162,7 @@ func trainDetector(random *rand.Rand, train, threshold, measure []prefixes) Dete
 	out := Detector{Layers: net.plain(), Questions: len(measure), Threshold: 0.99}
 	_, everything, _ := net.take(threshold, 2)
 	for t := 0.02; t < 0.99; t += 0.01 {
-		if with, _, _ := net.take(threshold, t); with >= (1-lost)*everything {
+		if with, _, _ := net.take(threshold, t); with >= (1-maxLoss)*everything {
 			out.Threshold = math.Round(100*t) / 100
 			break
 		}

@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// reranked is how many passages the reranker gets, the best by the pair model.
-	reranked = 8
-	// answering is how many of a question's passages an answer comes from.
-	answering = 10
-	// unanswered is the share of the answerable questions that may stay unanswered.
-	unanswered = 0.1
-	// knows is the area under the ROC curve from which scores are informative.
-	knows = 0.6
+	// rerankDepth is how many passages the reranker gets, the best by the pair model.
+	rerankDepth = 8
+	// answerDepth is how many of a question's passages an answer comes from.
+	answerDepth = 10
+	// maxUnanswered is the share of the answerable questions that may stay unanswered.
+	maxUnanswered = 0.1
+	// minArea is the area under the ROC curve from which scores are informative.
+	minArea = 0.6
 )
 
 // PairThresholds are the thresholds of a pair model's or a reranker's logits.
@@ -80,7 +80,7 @@ func thresholds(all [][]read, best int) (PairThresholds, error) {
 	if err != nil {
 		return PairThresholds{}, err
 	}
-	out := PairThresholds{HasAnswer: line.at(0.5), Answerable: quantile(with, unanswered), Area: area(logits, holds), Texts: len(logits)}
+	out := PairThresholds{HasAnswer: line.at(0.5), Answerable: quantile(with, maxUnanswered), Area: area(logits, holds), Texts: len(logits)}
 	for _, x := range without {
 		if x < out.Answerable {
 			out.Refused += 1 / float64(len(without))
@@ -97,7 +97,7 @@ func (r *run) usable(t PairThresholds, err error, what string) (*PairThresholds,
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("calibrate %s: %w", what, err)
-	case t.Area < knows:
+	case t.Area < minArea:
 		r.found.note("%s: its scores hardly tell texts with an answer from others (area under the ROC curve %.2f); it keeps its thresholds", what, t.Area)
 		return nil, nil
 	}
@@ -111,7 +111,7 @@ func (r *run) pair(ctx context.Context) error {
 	}
 	var all [][]read
 	err := r.each(ctx, "pair model", func(q *question) error {
-		positions := upTo(len(q.best))
+		positions := indices(len(q.best))
 		scores, err := r.scores(ctx, r.models.Score, q, positions)
 		if err != nil {
 			return err
@@ -128,7 +128,7 @@ func (r *run) pair(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t, err := thresholds(all, answering)
+	t, err := thresholds(all, answerDepth)
 	r.found.Pair, err = r.usable(t, err, "the pair model")
 	return err
 }
@@ -140,7 +140,7 @@ func (r *run) reranker(ctx context.Context) error {
 	}
 	var all [][]read
 	err := r.each(ctx, "reranker", func(q *question) error {
-		positions := q.foremost(reranked)
+		positions := q.bestPositions(rerankDepth)
 		scores, err := r.scores(ctx, r.models.Rerank, q, positions)
 		if err != nil {
 			return err
@@ -155,16 +155,17 @@ func (r *run) reranker(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t, err := thresholds(all, reranked)
+	t, err := thresholds(all, rerankDepth)
 	r.found.Reranker, err = r.usable(t, err, "the reranker")
 	return err
 }
 
-// foremost returns the positions of a question's n best candidates, by the pair model or else BM25.
-func (q *question) foremost(n int) []int {
+// bestPositions returns the positions of a question's n best candidates, by the pair model or else
+// BM25.
+func (q *question) bestPositions(n int) []int {
 	best := q.ranked
 	if best == nil {
-		best = upTo(len(q.best))
+		best = indices(len(q.best))
 	}
 	return best[:min(n, len(best))]
 }
@@ -172,10 +173,10 @@ func (q *question) foremost(n int) []int {
 // scores returns the scores of some of a question's candidates.
 func (r *run) scores(ctx context.Context, by func(context.Context, wire.Lane, string, []string, bool) ([]wire.PairScore, string, error),
 	q *question, positions []int) ([]wire.PairScore, error) {
-	return asked(ctx, by, q.text, r.sample.inputs(q, positions))
+	return scoreTexts(ctx, by, q.text, r.sample.inputs(q, positions))
 }
 
-func asked(ctx context.Context, by func(context.Context, wire.Lane, string, []string, bool) ([]wire.PairScore, string, error),
+func scoreTexts(ctx context.Context, by func(context.Context, wire.Lane, string, []string, bool) ([]wire.PairScore, string, error),
 	question string, texts []string) ([]wire.PairScore, error) {
 	scores, _, err := by(ctx, wire.LaneBulk, question, texts, false)
 	if err == nil && len(scores) != len(texts) {
@@ -184,8 +185,8 @@ func asked(ctx context.Context, by func(context.Context, wire.Lane, string, []st
 	return scores, err
 }
 
-// upTo returns the numbers from 0 to n-1.
-func upTo(n int) []int {
+// indices returns the numbers from 0 to n-1.
+func indices(n int) []int {
 	out := make([]int, n)
 	for i := range out {
 		out[i] = i

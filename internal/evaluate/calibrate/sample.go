@@ -26,9 +26,9 @@ const (
 	candidates = 50
 	// sentencesOfPassage is the length of passages, regardless of the pack's segmenter.
 	sentencesOfPassage = 8
-	// mostPassages bounds the corpus. It has all documents that are relevant to a question, and
+	// maxPassages bounds the corpus. It has all documents that are relevant to a question, and
 	// others in order.
-	mostPassages = 20_000
+	maxPassages = 20_000
 )
 
 // passage is a passage of the corpus.
@@ -73,7 +73,7 @@ type sample struct {
 func draw(ctx context.Context, d *evaluate.Dataset, o Options) (*sample, error) {
 	s := &sample{random: rand.New(rand.NewPCG(o.Seed, 1))}
 	wanted := map[string]bool{}
-	var asked []*question
+	var queries []*question
 	for _, i := range s.random.Perm(len(d.Queries)) {
 		t := d.Queries[i]
 		q := &question{id: t.ID, text: t.Text, answers: evaluate.NewAnswers(t.Answers), relevant: t.Relevant}
@@ -81,11 +81,11 @@ func draw(ctx context.Context, d *evaluate.Dataset, o Options) (*sample, error) 
 			continue
 		}
 		// Draw more than needed: the answers of some occur nowhere.
-		if asked = append(asked, q); len(asked) == 3*o.Questions {
+		if queries = append(queries, q); len(queries) == 3*o.Questions {
 			break
 		}
 	}
-	for _, q := range asked {
+	for _, q := range queries {
 		for document := range q.relevant {
 			wanted[document] = true
 		}
@@ -95,7 +95,7 @@ func draw(ctx context.Context, d *evaluate.Dataset, o Options) (*sample, error) 
 		if err != nil {
 			return fmt.Errorf("cut document %s: %w", id, err)
 		}
-		if wanted[id] || len(s.passages)+len(cut) <= mostPassages {
+		if wanted[id] || len(s.passages)+len(cut) <= maxPassages {
 			s.passages = append(s.passages, cut...)
 		}
 		return nil
@@ -111,11 +111,11 @@ func draw(ctx context.Context, d *evaluate.Dataset, o Options) (*sample, error) 
 	if err != nil {
 		return nil, err
 	}
-	for i, q := range asked {
+	for i, q := range queries {
 		if len(s.questions) == o.Questions {
 			break
 		}
-		o.Progress("search", i, len(asked))
+		o.Progress("search", i, len(queries))
 		if q.best, err = index.best(ctx, q.text); err != nil {
 			return nil, fmt.Errorf("search for question %s: %w", q.id, err)
 		}
@@ -127,8 +127,8 @@ func draw(ctx context.Context, d *evaluate.Dataset, o Options) (*sample, error) 
 			s.questions = append(s.questions, q)
 		}
 	}
-	if len(s.questions) < fewest {
-		return nil, tooFew(d, len(s.questions))
+	if len(s.questions) < minQuestions {
+		return nil, tooFewError(d, len(s.questions))
 	}
 	return s, nil
 }
@@ -235,6 +235,6 @@ func (x *index) LexicalRevision(context.Context, uuid.UUID, uuid.UUID) (wait fun
 }
 
 // MatchLexical implements search.Storage. The texts have no metadata.
-func (x *index) MatchLexical(_ context.Context, _, _ uuid.UUID, asked []search.Match) ([][]uuid.UUID, error) {
-	return make([][]uuid.UUID, len(asked)), nil
+func (x *index) MatchLexical(_ context.Context, _, _ uuid.UUID, queries []search.Match) ([][]uuid.UUID, error) {
+	return make([][]uuid.UUID, len(queries)), nil
 }

@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// together is the probability that neighbouring sentences belong together at the similarity
-	// threshold: SAGE's ss, also used for the shipped packs.
-	together = 0.55
-	// joined is the number of texts that are joined from excerpts of documents, pieces the number
-	// of excerpts in each, of leastPiece to mostPiece sentences (Choi 2000).
-	joined     = 200
-	pieces     = 6
-	leastPiece = 3
-	mostPiece  = 11
-	// compared bounds the passages that are searched for repetitions.
-	compared = 1_000
+	// joinProbability is the probability that neighbouring sentences belong together at the
+	// similarity threshold: SAGE's ss, also used for the shipped packs.
+	joinProbability = 0.55
+	// joinedTexts is the number of texts that are joined from excerpts of documents, pieces the
+	// number of excerpts in each, of minPiece to maxPiece sentences (Choi 2000).
+	joinedTexts = 200
+	pieces      = 6
+	minPiece    = 3
+	maxPiece    = 11
+	// maxCompared bounds the passages that are searched for repetitions.
+	maxCompared = 1_000
 	// encodedAtOnce bounds the texts of one request.
 	encodedAtOnce = 64
-	// repeated is the share of near copies that dedupe drops.
-	repeated = 0.9
+	// droppedShare is the share of near copies that dedupe drops.
+	droppedShare = 0.9
 )
 
 // VectorNumbers are the thresholds of an encoder's cosines.
@@ -53,7 +53,7 @@ func (r *run) vectors(ctx context.Context) error {
 	var out VectorNumbers
 	r.Progress("encoder", 0, 2)
 	err := r.similarity(ctx, &out)
-	if errors.Is(err, errNotFitted) || err == nil && (out.SimilarityArea < knows || out.Similarity <= 0 || out.Similarity >= 1) {
+	if errors.Is(err, errNotFitted) || err == nil && (out.SimilarityArea < minArea || out.Similarity <= 0 || out.Similarity >= 1) {
 		r.found.note("the encoder: cosines of neighbouring sentences hardly tell whether they are of one text (area under the ROC curve %.2f); it keeps its thresholds",
 			out.SimilarityArea)
 		return nil
@@ -73,7 +73,7 @@ func (r *run) vectors(ctx context.Context) error {
 // similarity compares neighbouring sentences of texts that are joined from excerpts.
 func (r *run) similarity(ctx context.Context, out *VectorNumbers) error {
 	var inside, between []float64 // cosines
-	for range joined {
+	for range joinedTexts {
 		var sentences []string
 		var first []bool // of an excerpt
 		for range pieces {
@@ -107,7 +107,7 @@ func (r *run) similarity(ctx context.Context, out *VectorNumbers) error {
 	if err != nil {
 		return err
 	}
-	out.Similarity, out.SimilarityArea = line.at(together), area(cosines, same)
+	out.Similarity, out.SimilarityArea = line.at(joinProbability), area(cosines, same)
 	return nil
 }
 
@@ -115,7 +115,7 @@ func (r *run) similarity(ctx context.Context, out *VectorNumbers) error {
 func (r *run) excerpt() []string {
 	body := r.sample.passages[r.sample.random.IntN(len(r.sample.passages))].body
 	sentences := text.Sentences(body)
-	n := min(leastPiece+r.sample.random.IntN(mostPiece-leastPiece+1), len(sentences))
+	n := min(minPiece+r.sample.random.IntN(maxPiece-minPiece+1), len(sentences))
 	start := r.sample.random.IntN(len(sentences) - n + 1)
 	var out []string
 	for _, s := range sentences[start : start+n] {
@@ -130,19 +130,19 @@ func (r *run) dedupe(ctx context.Context, out *VectorNumbers) error {
 	for _, i := range r.sample.random.Perm(len(r.sample.passages)) {
 		p := r.sample.passages[i]
 		sentences := text.Sentences(p.body)
-		if len(sentences) < leastPiece {
+		if len(sentences) < minPiece {
 			continue
 		}
 		gone := sentences[r.sample.random.IntN(len(sentences))]
 		shorter := p
 		shorter.body = p.body[:gone.Start] + p.body[gone.End:]
 		whole, copies = append(whole, p.input()), append(copies, shorter.input())
-		if len(whole) == compared {
+		if len(whole) == maxCompared {
 			break
 		}
 	}
-	if len(whole) < fewest {
-		r.found.note("the encoder: %d passages have %d sentences, too few to calibrate dedupe on", len(whole), leastPiece)
+	if len(whole) < minQuestions {
+		r.found.note("the encoder: %d passages have %d sentences, too few to calibrate dedupe on", len(whole), minPiece)
 		return nil
 	}
 	vectors, err := r.encode(ctx, append(whole, copies...))
@@ -166,7 +166,7 @@ func (r *run) dedupe(ctx context.Context, out *VectorNumbers) error {
 	if len(near) == 0 {
 		return errNotFitted
 	}
-	out.Dedupe = quantile(near, 1-repeated)
+	out.Dedupe = quantile(near, 1-droppedShare)
 	for _, x := range nearest {
 		if x > out.Dedupe {
 			out.Mistaken += 1 / float64(len(nearest))

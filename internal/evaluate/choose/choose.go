@@ -24,11 +24,11 @@ const (
 	// droppingShare is the part of Alpha that is spent on dropping plans before all questions are
 	// asked.
 	droppingShare = 0.2
-	// alike is the ratio up to which costs count as equal, so that time decides.
-	alike = 1.05
-	// fewest is the least number of questions for a sure choice, unless all plans but one were
-	// dropped, which is only done when sure.
-	fewest = 50
+	// costTolerance is the ratio up to which costs count as equal, so that time decides.
+	costTolerance = 1.05
+	// minQuestions is the least number of questions for a sure choice, unless all plans but one
+	// were dropped, which is only done when sure.
+	minQuestions = 50
 )
 
 // Measured has the figures of one plan by question. All plans that are not Dropped have values for
@@ -202,7 +202,7 @@ func (r *round) bound(p int) float64 {
 func (r *round) sure() (out []int) {
 	alone := r.left == 1 && len(r.plans) > 1 // all others were dropped
 	for p := range r.plans {
-		if !r.plans[p].Dropped && (r.questions >= fewest || alone) && r.bound(p) < r.Margin {
+		if !r.plans[p].Dropped && (r.questions >= minQuestions || alone) && r.bound(p) < r.Margin {
 			out = append(out, p)
 		}
 	}
@@ -221,13 +221,13 @@ func (r *round) cost(p int) float64 {
 // cheapest returns the cheapest of some plans. Of plans with about the same cost it returns the
 // fastest, and of equally fast ones the first by name.
 func (r *round) cheapest(of []int) int {
-	least := math.Inf(1)
+	minCost := math.Inf(1)
 	for _, p := range of {
-		least = min(least, r.cost(p))
+		minCost = min(minCost, r.cost(p))
 	}
 	out := -1
 	for _, p := range of {
-		if r.cost(p) > least*alike {
+		if r.cost(p) > minCost*costTolerance {
 			continue
 		}
 		if out < 0 {
@@ -248,7 +248,7 @@ func (r *round) better(p, current int) bool {
 	if p == current {
 		return false
 	}
-	if r.cost(p)*alike < r.cost(current) {
+	if r.cost(p)*costTolerance < r.cost(current) {
 		return true
 	}
 	return lowerBound(r.losses(current, p), r.level()) > 0
@@ -269,7 +269,7 @@ func (r *round) needed(p int) int {
 		}
 		out = max(out, n)
 	}
-	return max(out, fewest)
+	return max(out, minQuestions)
 }
 
 // verdicts returns the verdict on each plan, best first.

@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// flat is a plan with the same cost for all questions.
-func flat(name string, tokens, millis float64, quality ...float64) Measured {
+// constantCost is a plan with the same cost for all questions.
+func constantCost(name string, tokens, millis float64, quality ...float64) Measured {
 	m := Measured{Plan: name, Quality: quality, Tokens: make([]float64, len(quality)), Millis: make([]float64, len(quality))}
 	for i := range quality {
 		m.Tokens[i], m.Millis[i] = tokens, millis
@@ -49,7 +49,7 @@ func verdict(v schema.PlanVerdicts, plan string) schema.PlanVerdict {
 
 func TestTheCheapestOfEqualPlansIsChosen(t *testing.T) {
 	same := right(700, 1000)
-	out := chosen(t, Options{}, flat("dear", 4000, 50, same...), flat("cheap", 1000, 90, same...), flat("middle", 2000, 10, same...))
+	out := chosen(t, Options{}, constantCost("dear", 4000, 50, same...), constantCost("cheap", 1000, 90, same...), constantCost("middle", 2000, 10, same...))
 	if out.Plan != "cheap" || !out.Sure || out.Needed != 0 {
 		t.Errorf("chose %+v", out)
 	}
@@ -62,7 +62,7 @@ func TestTheCheapestOfEqualPlansIsChosen(t *testing.T) {
 
 func TestOfPlansThatCostAboutTheSameTheFastestIsChosen(t *testing.T) {
 	same := right(700, 1000)
-	out := chosen(t, Options{}, flat("slow", 1000, 90, same...), flat("fast", 1040, 20, same...), flat("dear", 1100, 1, same...))
+	out := chosen(t, Options{}, constantCost("slow", 1000, 90, same...), constantCost("fast", 1040, 20, same...), constantCost("dear", 1100, 1, same...))
 	if out.Plan != "fast" {
 		t.Errorf("chose %s", out.Plan)
 	}
@@ -70,7 +70,7 @@ func TestOfPlansThatCostAboutTheSameTheFastestIsChosen(t *testing.T) {
 
 func TestDollarsGoBeforeTokensWhereAllAreKnown(t *testing.T) {
 	same := right(700, 1000)
-	a, b := flat("many tokens", 4000, 1, same...), flat("few tokens", 1000, 1, same...)
+	a, b := constantCost("many tokens", 4000, 1, same...), constantCost("few tokens", 1000, 1, same...)
 	a.Dollars, b.Dollars = slices.Repeat([]float64{0.001}, 1000), slices.Repeat([]float64{0.002}, 1000)
 	if out := chosen(t, Options{}, a, b); out.Plan != "many tokens" {
 		t.Errorf("chose %s", out.Plan)
@@ -82,7 +82,7 @@ func TestDollarsGoBeforeTokensWhereAllAreKnown(t *testing.T) {
 }
 
 func TestAPlanThatLosesMoreThanThePointIsNotChosen(t *testing.T) {
-	out := chosen(t, Options{}, flat("best", 4000, 1, right(900, 1000)...), flat("cheap", 100, 1, right(850, 1000)...))
+	out := chosen(t, Options{}, constantCost("best", 4000, 1, right(900, 1000)...), constantCost("cheap", 100, 1, right(850, 1000)...))
 	if out.Plan != "best" || !out.Sure {
 		t.Errorf("chose %+v", out)
 	}
@@ -94,18 +94,18 @@ func TestAPlanThatLosesMoreThanThePointIsNotChosen(t *testing.T) {
 // TestFewQuestionsAreNotSure: the cheapest plan within a point by mean is proposed. The result says
 // that no plan is sure, and how many questions it would take.
 func TestFewQuestionsAreNotSure(t *testing.T) {
-	out := chosen(t, Options{}, flat("best", 4000, 1, right(70, 100)...), flat("cheap", 1000, 1, right(70, 100)...), flat("bad", 10, 1, right(20, 100)...))
+	out := chosen(t, Options{}, constantCost("best", 4000, 1, right(70, 100)...), constantCost("cheap", 1000, 1, right(70, 100)...), constantCost("bad", 10, 1, right(20, 100)...))
 	if out.Plan != "cheap" || out.Sure || out.Better || out.Needed < 300 || out.Needed > 800 {
 		t.Errorf("chose %+v", out)
 	}
 	more := out.Needed
-	if at := chosen(t, Options{}, flat("best", 4000, 1, right(70, more)...), flat("cheap", 1000, 1, right(70, more)...), flat("bad", 10, 1, right(20, more)...)); !at.Sure {
+	if at := chosen(t, Options{}, constantCost("best", 4000, 1, right(70, more)...), constantCost("cheap", 1000, 1, right(70, more)...), constantCost("bad", 10, 1, right(20, more)...)); !at.Sure {
 		t.Errorf("%d questions were said to do: %+v", more, at)
 	}
 	if got := verdict(out, "bad"); got.Verdict != schema.PlanWorse {
 		t.Errorf("bad: %+v", got)
 	}
-	few := chosen(t, Options{}, flat("only", 1, 1, right(10, 20)...))
+	few := chosen(t, Options{}, constantCost("only", 1, 1, right(10, 20)...))
 	if few.Plan != "only" || few.Sure {
 		t.Errorf("of one plan and 20 questions: %+v", few)
 	}
@@ -117,11 +117,11 @@ func TestWhatDoesNotFitIsRefused(t *testing.T) {
 		word  string
 	}{
 		"none":        {nil, "none to choose from"},
-		"twice":       {[]Measured{flat("a", 1, 1, 1), flat("a", 1, 1, 1)}, "twice"},
-		"lengths":     {[]Measured{flat("a", 1, 1, 1), flat("b", 1, 1, 1, 0)}, "figures of 2 questions"},
-		"no question": {[]Measured{flat("a", 1, 1)}, "no question"},
+		"twice":       {[]Measured{constantCost("a", 1, 1, 1), constantCost("a", 1, 1, 1)}, "twice"},
+		"lengths":     {[]Measured{constantCost("a", 1, 1, 1), constantCost("b", 1, 1, 1, 0)}, "figures of 2 questions"},
+		"no question": {[]Measured{constantCost("a", 1, 1)}, "no question"},
 		"all dropped": {[]Measured{{Plan: "a", Quality: []float64{1}, Tokens: []float64{1}, Millis: []float64{1}, Dropped: true}}, "no question"},
-		"quality":     {[]Measured{flat("a", 1, 1, math.NaN())}, "from 0 to 1"},
+		"quality":     {[]Measured{constantCost("a", 1, 1, math.NaN())}, "from 0 to 1"},
 		"tokens":      {[]Measured{{Plan: "a", Quality: []float64{1}}}, "counts of tokens"},
 	} {
 		if _, err := Choose(x.plans, Options{}); !errors.Is(err, schema.ErrInvalid) || !strings.Contains(err.Error(), x.word) {
@@ -133,7 +133,7 @@ func TestWhatDoesNotFitIsRefused(t *testing.T) {
 // TestThePlanThatOutlivesTheOthersIsSure: plans that were dropped after the first questions were
 // surely worse, so no more questions are needed.
 func TestThePlanThatOutlivesTheOthersIsSure(t *testing.T) {
-	plans := []Measured{flat("good", 900, 1, right(31, 32)...), flat("bad", 1000, 1, right(4, 32)...)}
+	plans := []Measured{constantCost("good", 900, 1, right(31, 32)...), constantCost("bad", 1000, 1, right(4, 32)...)}
 	if out := chosen(t, Options{Current: "bad"}, plans...); out.Sure || out.Better {
 		t.Errorf("of 32 questions it is sure: %+v", out)
 	}
@@ -146,12 +146,12 @@ func TestThePlanThatOutlivesTheOthersIsSure(t *testing.T) {
 	}
 }
 
-// anyPlans makes random plans.
-func anyPlans(random *rand.Rand) []Measured {
+// randomPlans makes random plans.
+func randomPlans(random *rand.Rand) []Measured {
 	plans := make([]Measured, 1+random.IntN(6))
 	n := 1 + random.IntN(200)
 	for p := range plans {
-		m := flat(string(rune('a'+p)), float64(100+random.IntN(5000)), float64(1+random.IntN(100)))
+		m := constantCost(string(rune('a'+p)), float64(100+random.IntN(5000)), float64(1+random.IntN(100)))
 		level := random.Float64()
 		for range n {
 			q := math.Round(random.Float64()*4) / 4
@@ -171,7 +171,7 @@ func anyPlans(random *rand.Rand) []Measured {
 func TestProperties(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
-		plans := anyPlans(random)
+		plans := randomPlans(random)
 		out := chosen(t, Options{}, plans...)
 		got := verdict(out, out.Plan)
 		if got.Verdict != schema.PlanChosen || len(out.Plans) != len(plans) || out.Plans[0].Quality < out.Plans[len(plans)-1].Quality {
@@ -188,7 +188,7 @@ func TestProperties(t *testing.T) {
 			if out.Sure {
 				within = v.LossBound != nil && *v.LossBound < Margin
 			}
-			if within && v.Tokens*alike < got.Tokens {
+			if within && v.Tokens*costTolerance < got.Tokens {
 				t.Fatalf("%s was chosen and %s is cheaper: %+v", out.Plan, v.Plan, out)
 			}
 			if v.LossInterval.Low > v.Loss+1e-9 || v.LossInterval.High < v.Loss-1e-9 || v.Interval.Low > v.Interval.High {
@@ -215,7 +215,7 @@ func TestProperties(t *testing.T) {
 func TestAWorsePlanIsNeverChosenForBeingWorse(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 200 {
-		plans := anyPlans(random)
+		plans := randomPlans(random)
 		out := chosen(t, Options{}, plans...)
 		p := random.IntN(len(plans))
 		if plans[p].Plan == out.Plan || plans[p].Plan == out.Best {
@@ -239,12 +239,12 @@ func TestBetterThanTheCurrentPlan(t *testing.T) {
 		plans   []Measured
 		better  bool
 	}{
-		"as good and cheaper":    {"dear", []Measured{flat("dear", 4000, 1, same...), flat("cheap", 1000, 1, same...)}, true},
-		"the same":               {"cheap", []Measured{flat("dear", 4000, 1, same...), flat("cheap", 1000, 1, same...)}, false},
-		"better and dearer":      {"bad", []Measured{flat("good", 4000, 1, right(900, 1000)...), flat("bad", 1000, 1, same...)}, true},
-		"a little cheaper":       {"b", []Measured{flat("a", 990, 1, same...), flat("b", 1000, 2, same...)}, false},
-		"of none":                {"", []Measured{flat("dear", 4000, 1, same...), flat("cheap", 1000, 1, same...)}, false},
-		"of one that is not run": {"gone", []Measured{flat("dear", 4000, 1, same...), flat("cheap", 1000, 1, same...)}, false},
+		"as good and cheaper":    {"dear", []Measured{constantCost("dear", 4000, 1, same...), constantCost("cheap", 1000, 1, same...)}, true},
+		"the same":               {"cheap", []Measured{constantCost("dear", 4000, 1, same...), constantCost("cheap", 1000, 1, same...)}, false},
+		"better and dearer":      {"bad", []Measured{constantCost("good", 4000, 1, right(900, 1000)...), constantCost("bad", 1000, 1, same...)}, true},
+		"a little cheaper":       {"b", []Measured{constantCost("a", 990, 1, same...), constantCost("b", 1000, 2, same...)}, false},
+		"of none":                {"", []Measured{constantCost("dear", 4000, 1, same...), constantCost("cheap", 1000, 1, same...)}, false},
+		"of one that is not run": {"gone", []Measured{constantCost("dear", 4000, 1, same...), constantCost("cheap", 1000, 1, same...)}, false},
 	} {
 		if out := chosen(t, Options{Current: x.current}, x.plans...); out.Better != x.better {
 			t.Errorf("%s: %+v", name, out)
@@ -254,14 +254,14 @@ func TestBetterThanTheCurrentPlan(t *testing.T) {
 
 func TestDropLeavesTheClearlyWorseOut(t *testing.T) {
 	got := Drop([]Measured{
-		flat("best", 2000, 1, right(60, 64)...), flat("bad", 100, 1, right(5, 64)...), flat("dear and worse", 9000, 1, right(30, 64)...),
-		flat("near", 500, 1, right(58, 64)...),
+		constantCost("best", 2000, 1, right(60, 64)...), constantCost("bad", 100, 1, right(5, 64)...), constantCost("dear and worse", 9000, 1, right(30, 64)...),
+		constantCost("near", 500, 1, right(58, 64)...),
 	}, Options{})
 	if !slices.Equal(got, []string{"bad", "dear and worse"}) {
 		t.Errorf("dropped %v", got)
 	}
 	for range 3 {
-		if got := Drop([]Measured{flat("a", 1, 1, right(3, 64)...)}, Options{}); got != nil {
+		if got := Drop([]Measured{constantCost("a", 1, 1, right(3, 64)...)}, Options{}); got != nil {
 			t.Errorf("dropped %v, the only one", got)
 		}
 	}

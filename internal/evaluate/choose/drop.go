@@ -9,12 +9,12 @@ import "math"
 // as many.
 const firstLook = 32
 
-// mostLooks is how many checks share the chance of error: up to 4,096 questions.
-const mostLooks = 8
+// maxLooks is how many checks share the chance of error: up to 4,096 questions.
+const maxLooks = 8
 
 // Look reports whether Drop is to be called after that many questions.
 func Look(questions int) bool {
-	for n, k := firstLook, 0; k < mostLooks; n, k = 2*n, k+1 {
+	for n, k := firstLook, 0; k < maxLooks; n, k = 2*n, k+1 {
 		if n == questions {
 			return true
 		}
@@ -32,25 +32,25 @@ func Drop(plans []Measured, o Options) []string {
 	}
 	r := newRound(plans, o)
 	// Each check compares a plan with every other one.
-	alpha := o.Alpha * droppingShare / mostLooks / float64(max(len(plans)-1, 1))
+	alpha := o.Alpha * droppingShare / maxLooks / float64(max(len(plans)-1, 1))
 	var out []string
 	for p := range plans {
 		if plans[p].Dropped {
 			continue
 		}
-		least := math.Inf(-1)
+		best := math.Inf(-1)
 		for other := range plans {
 			if other == p || plans[other].Dropped {
 				continue
 			}
 			above := 0.0
 			bound := lowerBound(r.losses(p, other), alpha)
-			if r.cost(p) <= r.cost(other)*alike { // it might be chosen for its cost
+			if r.cost(p) <= r.cost(other)*costTolerance { // it might be chosen for its cost
 				above = o.Margin
 			}
-			least = max(least, bound-above)
+			best = max(best, bound-above)
 		}
-		if least > 0 {
+		if best > 0 {
 			out = append(out, plans[p].Plan)
 		}
 	}

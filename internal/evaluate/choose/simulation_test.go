@@ -15,8 +15,9 @@ import (
 // drawn draws a plan's quality on one question, given that of the best plan.
 type drawn func(random *rand.Rand, best float64) float64
 
-// rare loses questions that the best plan answers, with the probability that gives the mean loss.
-func rare(loss, level float64) drawn {
+// rareLoss loses questions that the best plan answers, with the probability that gives the mean
+// loss.
+func rareLoss(loss, level float64) drawn {
 	return func(random *rand.Rand, best float64) float64 {
 		if best == 1 && random.Float64() < loss/level {
 			return 0
@@ -85,9 +86,9 @@ func simulate(random *rand.Rand, questions int, others []drawn, o Options) []Mea
 	return plans
 }
 
-// sureOf returns the plan of which the rule is sure; empty: none. It is Choose without intervals,
+// surePlan returns the plan of which the rule is sure; empty: none. It is Choose without intervals,
 // which take a thousand times as long.
-func sureOf(plans []Measured, o Options) (plan string, better bool) {
+func surePlan(plans []Measured, o Options) (plan string, better bool) {
 	r := newRound(plans, o.complete())
 	sure := r.sure()
 	if len(sure) == 0 {
@@ -98,8 +99,9 @@ func sureOf(plans []Measured, o Options) (plan string, better bool) {
 	return plans[p].Plan, current >= 0 && r.better(p, current)
 }
 
-// atMost fails if the share of wrong simulations is more than two standard deviations above Alpha.
-func atMost(t *testing.T, name string, wrong, simulations int) {
+// expectAtMost fails if the share of wrong simulations is more than two standard deviations above
+// Alpha.
+func expectAtMost(t *testing.T, name string, wrong, simulations int) {
 	t.Helper()
 	share, n := float64(wrong)/float64(simulations), float64(simulations)
 	t.Logf("%s: wrong in %.1f %% of %d simulations", name, 100*share, simulations)
@@ -111,16 +113,16 @@ func atMost(t *testing.T, name string, wrong, simulations int) {
 func TestSurePlansAreWrongInOneOfTwentySimulationsAtMost(t *testing.T) {
 	const simulations = 400
 	families := map[string][]drawn{
-		"rare losses":        {rare(Margin, level)},
+		"rare losses":        {rareLoss(Margin, level)},
 		"losses and gains":   {mixed(Margin, level, 0.02)},
 		"in parts":           {inParts(Margin, level)},
-		"twice the margin":   {rare(2*Margin, level)},
-		"far below":          {mixed(0.3, level, 0.05), rare(0.5, level)},
+		"twice the margin":   {rareLoss(2*Margin, level)},
+		"far below":          {mixed(0.3, level, 0.05), rareLoss(0.5, level)},
 		"nine at the border": {},
 		"nine mixed":         {},
 	}
 	for i := range 9 {
-		families["nine at the border"] = append(families["nine at the border"], rare(Margin, level))
+		families["nine at the border"] = append(families["nine at the border"], rareLoss(Margin, level))
 		families["nine mixed"] = append(families["nine mixed"], mixed(Margin*(1+float64(i)/4), level, 0.01))
 	}
 	for name, others := range families {
@@ -129,11 +131,11 @@ func TestSurePlansAreWrongInOneOfTwentySimulationsAtMost(t *testing.T) {
 			wrong := 0
 			for range simulations {
 				// Only the best plan, the first one, is within a point of the best.
-				if plan, _ := sureOf(simulate(random, questions, others, Options{}), Options{}); plan != "" && plan != "plan 0" {
+				if plan, _ := surePlan(simulate(random, questions, others, Options{}), Options{}); plan != "" && plan != "plan 0" {
 					wrong++
 				}
 			}
-			atMost(t, fmt.Sprintf("%s, %d questions", name, questions), wrong, simulations)
+			expectAtMost(t, fmt.Sprintf("%s, %d questions", name, questions), wrong, simulations)
 		}
 	}
 }
@@ -145,7 +147,7 @@ func TestEqualPlansAreTold(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	found := 0
 	for range 100 {
-		if plan, _ := sureOf(simulate(random, 1000, []drawn{same, same, rare(0.3, level)}, Options{}), Options{}); plan == "plan 2" {
+		if plan, _ := surePlan(simulate(random, 1000, []drawn{same, same, rareLoss(0.3, level)}, Options{}), Options{}); plan == "plan 2" {
 			found++
 		}
 	}
@@ -162,7 +164,7 @@ func TestWithoutWhatIsAddedItWouldBeWrong(t *testing.T) {
 	random := rand.New(rand.NewPCG(8, 9))
 	bare, bound := 0, 0
 	for range simulations {
-		plans := simulate(random, 100, []drawn{rare(Margin, level)}, Options{})
+		plans := simulate(random, 100, []drawn{rareLoss(Margin, level)}, Options{})
 		losses := newRound(plans, Options{}.complete()).losses(1, 0)
 		if mean(losses)+quantile(Alpha)*deviation(losses)/10 < Margin {
 			bare++
@@ -174,7 +176,7 @@ func TestWithoutWhatIsAddedItWouldBeWrong(t *testing.T) {
 	if bare < simulations/4 {
 		t.Errorf("the bare bound is wrong %d times of %d: there is no need to add anything", bare, simulations)
 	}
-	atMost(t, "100 questions", bound, simulations)
+	expectAtMost(t, "100 questions", bound, simulations)
 }
 
 // TestRepeatedRechecks: a collection is measured repeatedly, with other questions, under plans that
@@ -201,12 +203,12 @@ func TestRepeatedRechecks(t *testing.T) {
 		for range simulations {
 			for n := 1; n <= 12; n++ {
 				o := Options{Alpha: RecheckAlpha(n), Current: x.current}
-				if _, better := sureOf(simulate(random, 800, x.others, o), o); better {
+				if _, better := surePlan(simulate(random, 800, x.others, o), o); better {
 					wrong++
 					break
 				}
 			}
 		}
-		atMost(t, name, wrong, simulations)
+		expectAtMost(t, name, wrong, simulations)
 	}
 }

@@ -25,10 +25,10 @@ import (
 
 // Limits of archives.
 const (
-	maxEntries   = 10_000
-	maxUnpacked  = 64 << 30 // bytes
-	maxExpansion = 200      // ratio of unpacked to packed, if more than freely bytes are unpacked
-	freely       = 10 << 20
+	maxEntries        = 10_000
+	maxUnpacked       = 64 << 30 // bytes
+	maxExpansion      = 200      // ratio of unpacked to packed, if more than minExpansionBytes are unpacked
+	minExpansionBytes = 10 << 20
 )
 
 // beirFiles are the files of a set in BEIR's layout.
@@ -105,7 +105,7 @@ func inspect(name string, z *zip.Reader) (*beirFiles, error) {
 		}
 	}
 	switch {
-	case unpacked > freely && unpacked > maxExpansion*packed:
+	case unpacked > minExpansionBytes && unpacked > maxExpansion*packed:
 		return nil, fmt.Errorf("%s: its entries unpack to more than %d times their size: the archive is refused", name, maxExpansion)
 	case len(folders) == 0:
 		return nil, fmt.Errorf("%s is an archive without a corpus.jsonl: unpack it, and name the file in it", name)
@@ -209,11 +209,11 @@ func readBEIRQuestions(ctx context.Context, s *set, src sourceFile) (err error) 
 			q := &query{id: r.ID, text: r.Text, place: position{"line", n}.String(), more: r.Metadata, judgements: judged[r.ID]}
 			q.unanswerable = r.Metadata["unanswerable"] == true || r.Metadata["is_impossible"] == true
 			if len(q.judgements) == 0 && !q.unanswerable && (len(splits) > 0 || !filled(r.Metadata["answers"])) {
-				s.leave("questions that are judged in no split that is kept")
+				s.drop("questions that are judged in no split that is kept")
 				return nil
 			}
 			delete(judged, r.ID)
-			return s.askAs(q)
+			return s.addQuestion(q)
 		})
 	})
 	for _, js := range judged {

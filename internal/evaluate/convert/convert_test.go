@@ -36,9 +36,9 @@ func converted(t *testing.T, o Options) (Summary, *evaluate.Dataset) {
 	if d.Documents != done.Documents {
 		t.Errorf("%d documents are read, and %d were told", d.Documents, done.Documents)
 	}
-	beside, err := os.ReadDir(filepath.Dir(o.Folder))
-	if err != nil || slices.ContainsFunc(beside, func(e os.DirEntry) bool { return strings.Contains(e.Name(), ".partial-") }) {
-		t.Errorf("beside the folder are %v, %v", beside, err)
+	entries, err := os.ReadDir(filepath.Dir(o.Folder))
+	if err != nil || slices.ContainsFunc(entries, func(e os.DirEntry) bool { return strings.Contains(e.Name(), ".partial-") }) {
+		t.Errorf("beside the folder are %v, %v", entries, err)
 	}
 	return done, d
 }
@@ -115,8 +115,8 @@ func lineOf(t *testing.T, path, id string) map[string]any {
 	return nil
 }
 
-// left returns how often something was left out whose reason begins with what.
-func left(s Summary, what string) int {
+// dropped returns how often something was left out whose reason begins with what.
+func dropped(s Summary, what string) int {
 	n := 0
 	for _, l := range s.LeftOut {
 		if strings.HasPrefix(l.What, what) {
@@ -160,7 +160,7 @@ func TestSQuAD(t *testing.T) {
 		t.Errorf("the unanswerable question is %+v", q)
 	}
 	equal(t, "plausible answers", metadata(t, d, q.ID)["plausible_answers"].([]any), []any{"Rollo"})
-	if got := left(s, nothingKnown); got != 1 {
+	if got := dropped(s, noAnswers); got != 1 {
 		t.Errorf("%d questions without answers are left out, want 1", got)
 	}
 }
@@ -177,7 +177,7 @@ func TestHotpotQA(t *testing.T) {
 	}
 	// The paragraph is shared with the first question, and exists once.
 	equal(t, "relevant", relevant(documents, topic(t, d, "Where does the director of Dawn live?")), []string{"Ann Lee|Ann Lee directs films. She lives in Rome.", "Dawn|Dawn is by Ann Lee."})
-	equal(t, "left out", []int{left(s, "supporting facts whose sentence"), left(s, "supporting facts whose paragraph"), left(s, noText)}, []int{1, 1, 1})
+	equal(t, "left out", []int{dropped(s, "supporting facts whose sentence"), dropped(s, "supporting facts whose paragraph"), dropped(s, noText)}, []int{1, 1, 1})
 }
 
 func TestTwoWiki(t *testing.T) {
@@ -270,7 +270,7 @@ func TestDPR(t *testing.T) {
 	if documents["5"] != `Weird Al|He "sings", and	more.` || documents["1"] != "Moon|The moon is in the sky." {
 		t.Errorf("the passages are %q", documents)
 	}
-	if got := left(s, "passages of the corpus that differ"); got != 1 {
+	if got := dropped(s, "passages of the corpus that differ"); got != 1 {
 		t.Errorf("%d passages differ, want 1", got)
 	}
 }
@@ -279,7 +279,7 @@ func TestOpenQuestions(t *testing.T) {
 	s, d := converted(t, all("nq-open.jsonl"))
 	counted(t, s, "nq-open", 0, 2, 2, 0, 0, 0)
 	equal(t, "answers", topic(t, d, "when was the last time anyone was on the moon").Answers, []string{"14 December 1972 UTC", "December 1972", "1972"})
-	equal(t, "left out", []int{left(s, askedTwice), left(s, nothingKnown)}, []int{1, 1})
+	equal(t, "left out", []int{dropped(s, duplicateQuestions), dropped(s, noAnswers)}, []int{1, 1})
 
 	s, d = converted(t, all("popQA.tsv", "psgs_w100.tsv"))
 	counted(t, s, "popqa", 4, 2, 2, 0, 0, 0)
@@ -304,7 +304,7 @@ func TestQASPER(t *testing.T) {
 	if q := topic(t, d, "Does it work?"); q.Unanswerable || q.Answers[0] != "Yes" {
 		t.Errorf("the question that one of two did not answer is %+v", q)
 	}
-	equal(t, "left out", []int{left(s, notVerbatim), left(s, "annotators")}, []int{1, 1})
+	equal(t, "left out", []int{dropped(s, notVerbatim), dropped(s, "annotators")}, []int{1, 1})
 }
 
 func TestPubHealth(t *testing.T) {
@@ -317,7 +317,7 @@ func TestPubHealth(t *testing.T) {
 	if m := metadata(t, d, q.ID); m["explanation"] != "No effect." {
 		t.Errorf("its metadata is %v", m)
 	}
-	if got := left(s, "claims whose label"); got != 2 {
+	if got := dropped(s, "claims whose label"); got != 2 {
 		t.Errorf("%d claims are left out, want 2", got)
 	}
 }

@@ -39,7 +39,7 @@ func answersRow(s *set, line int, cells []string) error {
 	if err != nil {
 		return fmt.Errorf("answers: %w", err)
 	}
-	return s.askText(&query{text: cells[0], answers: answers, place: position{"line", line}.String()})
+	return s.addByText(&query{text: cells[0], answers: answers, place: position{"line", line}.String()})
 }
 
 type dprQuestion struct {
@@ -88,17 +88,17 @@ func retrieved(s *set, at position, r *dprQuestion) error {
 	q := &query{text: r.Question, answers: r.Answers, place: at.String()}
 	for i, group := range [][]dprPassage{r.Positive, r.Negative, r.HardOther} {
 		for _, p := range group {
-			id, err := s.brought(p.id(), p.Title, p.Text, at.n)
+			id, err := s.addPassage(p.id(), p.Title, p.Text, at.n)
 			if err != nil {
 				return err
 			}
-			q.brings(id)
+			q.addDocument(id)
 			if i == 0 {
 				q.judge(s.split(), id, 1)
 			}
 		}
 	}
-	return s.askText(q)
+	return s.addByText(q)
 }
 
 // readPassages reads psgs_w100.tsv: id, text, title.

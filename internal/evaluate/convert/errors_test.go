@@ -80,8 +80,8 @@ func TestErrorsSayWhereTheyAre(t *testing.T) {
 					t.Errorf("the error is %v; want %q in it", err, part)
 				}
 			}
-			if left, _ := os.ReadDir(filepath.Dir(out)); len(left) > 0 {
-				t.Errorf("%v is left", left)
+			if remaining, _ := os.ReadDir(filepath.Dir(out)); len(remaining) > 0 {
+				t.Errorf("%v is left", remaining)
 			}
 		})
 	}
@@ -191,7 +191,7 @@ func TestBEIR(t *testing.T) {
 	s, d := converted(t, Options{Sources: []string{archive}, Others: -1})
 	counted(t, s, "beir", 2, 3, 1, 0, 2, 1)
 	equal(t, "splits", s.Splits, []string{"dev", "test"})
-	equal(t, "left out", []int{left(s, noText), left(s, noDocument), left(s, "judgements of questions"), left(s, "questions that are judged in no split")}, []int{1, 1, 1, 1})
+	equal(t, "left out", []int{dropped(s, noText), dropped(s, noDocument), dropped(s, "judgements of questions"), dropped(s, "questions that are judged in no split")}, []int{1, 1, 1, 1})
 	if got := lineOf(t, filepath.Join(d.Dir, "corpus.jsonl"), "d1")["year"]; got != 20240101000000001.0 {
 		t.Errorf("its metadata is %v", got)
 	}
@@ -250,8 +250,8 @@ func TestHostileAndBrokenArchivesAreRefused(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("the error is %v; want %q in it", err, c.want)
 			}
-			if left, _ := os.ReadDir(filepath.Dir(out)); len(left) > 0 {
-				t.Errorf("%v is left", left)
+			if remaining, _ := os.ReadDir(filepath.Dir(out)); len(remaining) > 0 {
+				t.Errorf("%v is left", remaining)
 			}
 		})
 	}
@@ -261,21 +261,22 @@ func TestHostileAndBrokenArchivesAreRefused(t *testing.T) {
 	}
 	for name, c := range map[string][2]string{
 		"cut.zip":  {string(whole[:len(whole)-10]), "cut.zip: open the archive"},
-		"lies.zip": {understated(t), "corpus.jsonl"},
+		"lies.zip": {writeUnderstatedArchive(t), "corpus.jsonl"},
 	} {
 		out := filepath.Join(t.TempDir(), "set")
 		_, err := Run(t.Context(), Options{Format: Auto, Sources: []string{file(t, name, c[0])}, Folder: out, Others: -1})
 		if err == nil || !strings.Contains(err.Error(), c[1]) {
 			t.Errorf("%s: the error is %v; want %q in it", name, err, c[1])
 		}
-		if left, _ := os.ReadDir(filepath.Dir(out)); len(left) > 0 {
-			t.Errorf("%v is left", left)
+		if remaining, _ := os.ReadDir(filepath.Dir(out)); len(remaining) > 0 {
+			t.Errorf("%v is left", remaining)
 		}
 	}
 }
 
-// understated writes an archive whose corpus unpacks to more bytes than its header states.
-func understated(t *testing.T) string {
+// writeUnderstatedArchive writes an archive whose corpus unpacks to more bytes than its header
+// states.
+func writeUnderstatedArchive(t *testing.T) string {
 	t.Helper()
 	var b, packed bytes.Buffer
 	w := zip.NewWriter(&b)
@@ -313,8 +314,9 @@ func understated(t *testing.T) string {
 	return b.String()
 }
 
-// many writes a HotpotQA file of n questions with two paragraphs each, one of them shared.
-func many(t *testing.T, n int) string {
+// writeManyQuestions writes a HotpotQA file of n questions with two paragraphs each, one of them
+// shared.
+func writeManyQuestions(t *testing.T, n int) string {
 	var b strings.Builder
 	for i := range n {
 		fmt.Fprintf(&b, `%s{"_id":"q%d","question":"What is %d?","answer":"%d","supporting_facts":[["T%d",0]],"context":[["T%d",["It is %d."]],["All",["Everything."]]]}`,
@@ -326,7 +328,7 @@ func many(t *testing.T, n int) string {
 // TestDrawnSetsAreSmallerAndTheSame: the same seed draws the same questions, with their documents
 // and the requested number of others.
 func TestDrawnSetsAreSmallerAndTheSame(t *testing.T) {
-	source := many(t, 200)
+	source := writeManyQuestions(t, 200)
 	draw := func(limit, others int, seed uint64) (Summary, *evaluate.Dataset) {
 		return converted(t, Options{Sources: []string{source}, Limit: limit, Others: others, Seed: seed})
 	}
@@ -339,7 +341,7 @@ func TestDrawnSetsAreSmallerAndTheSame(t *testing.T) {
 	}
 	s, d := draw(20, -1, 1)
 	counted(t, s, "hotpotqa", 201, 20, 20, 20, 20, 0)
-	if got := left(s, undrawn); got != 180 {
+	if got := dropped(s, notSampled); got != 180 {
 		t.Errorf("%d questions are left out, want 180", got)
 	}
 	s, same := draw(20, 0, 1)
@@ -347,7 +349,7 @@ func TestDrawnSetsAreSmallerAndTheSame(t *testing.T) {
 	equal(t, "questions of the same seed", ids(same), ids(d))
 	s, more := draw(20, 7, 1)
 	counted(t, s, "hotpotqa", 28, 20, 20, 20, 20, 0)
-	if got := left(s, undrawnOthers); got != 173 {
+	if got := dropped(s, unusedDocuments); got != 173 {
 		t.Errorf("%d documents are left out, want 173", got)
 	}
 	if _, other := draw(20, 0, 2); slices.Equal(ids(other), ids(d)) {

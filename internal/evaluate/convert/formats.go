@@ -152,7 +152,7 @@ func kindOf(ctx context.Context, path string) (*kind, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := in.Peek(peeked)
+	text, err := in.Peek(peekBytes)
 	if errors.Is(err, io.EOF) || errors.Is(err, bufio.ErrBufferFull) {
 		err = nil
 	}

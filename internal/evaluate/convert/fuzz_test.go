@@ -35,15 +35,15 @@ func FuzzConvert(f *testing.F) {
 		}
 		o.Sources = []string{path}
 		done, err := Run(t.Context(), o)
-		left, _ := os.ReadDir(filepath.Dir(o.Folder))
+		remaining, _ := os.ReadDir(filepath.Dir(o.Folder))
 		if err != nil {
-			if len(left) > 0 {
-				t.Errorf("%v is left after %v", left, err)
+			if len(remaining) > 0 {
+				t.Errorf("%v is left after %v", remaining, err)
 			}
 			return
 		}
-		if len(left) != 1 || done.Questions == 0 {
-			t.Errorf("%+v was written, and beside it is %v", done, left)
+		if len(remaining) != 1 || done.Questions == 0 {
+			t.Errorf("%+v was written, and beside it is %v", done, remaining)
 		}
 		if done.WithDocuments == 0 && (done.WithAnswers == 0 || len(done.Splits) > 0) {
 			return // only unanswerable questions, or judgements without relevance, are no set

@@ -94,7 +94,7 @@ func multihop(s *set, at position, r *multihopQuestion) error {
 		if ids[i], err = s.byContent(p.title, texts[i]); err != nil {
 			return err
 		}
-		q.brings(ids[i])
+		q.addDocument(ids[i])
 	}
 	for _, f := range r.Facts {
 		s.supports(q, f, r.Context, ids, texts)
@@ -116,7 +116,7 @@ func multihop(s *set, at position, r *multihopQuestion) error {
 
 // supports adds a supporting fact: its paragraph is relevant, and its sentence is evidence.
 func (s *set) supports(q *query, f supportingFact, context []multihopParagraph, ids, texts []string) {
-	there := -1
+	index := -1
 	for i, p := range context {
 		if p.title != f.title || ids[i] == "" {
 			continue
@@ -126,14 +126,14 @@ func (s *set) supports(q *query, f supportingFact, context []multihopParagraph, 
 			s.prove(q, ids[i], texts[i], p.sentences[f.sentence])
 			return
 		}
-		there = i
+		index = i
 	}
-	if there < 0 {
-		s.leave("supporting facts whose paragraph is not among those of the question")
+	if index < 0 {
+		s.drop("supporting facts whose paragraph is not among those of the question")
 		return
 	}
-	q.judge(s.split(), ids[there], 1)
-	s.leave("supporting facts whose sentence the paragraph does not have")
+	q.judge(s.split(), ids[index], 1)
+	s.drop("supporting facts whose sentence the paragraph does not have")
 }
 
 // keep sets a text in metadata unless it is blank.

@@ -47,7 +47,7 @@ func musique(s *set, at position, r *musiqueQuestion) error {
 		if err != nil {
 			return err
 		}
-		q.brings(id)
+		q.addDocument(id)
 		if p.Supporting && !q.unanswerable {
 			q.judge(s.split(), id, 1)
 			s.prove(q, id, p.Text, p.Text)

@@ -14,7 +14,7 @@ type openQuestionLine struct {
 }
 
 func openQuestion(s *set, at position, r *openQuestionLine) error {
-	return s.askText(&query{text: r.Question, answers: r.Answers, place: at.String()})
+	return s.addByText(&query{text: r.Question, answers: r.Answers, place: at.String()})
 }
 
 func readPopQA(s *set, in *input) error {

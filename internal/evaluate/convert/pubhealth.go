@@ -16,7 +16,7 @@ func readPubHealth(s *set, in *input) error {
 	return rows(in, false, []string{"claim_id", "claim", "label"}, func(line int, cell func(string) string) error {
 		label := strings.ToLower(cell("label"))
 		if !slices.Contains(verdicts, label) {
-			s.leave("claims whose label is none of " + strings.Join(verdicts, ", "))
+			s.drop("claims whose label is none of " + strings.Join(verdicts, ", "))
 			return nil
 		}
 		q := &query{id: cell("claim_id"), text: cell("claim"), answers: []string{label}, choices: verdicts,
@@ -28,7 +28,7 @@ func readPubHealth(s *set, in *input) error {
 		if err != nil {
 			return err
 		}
-		q.brings(id)
+		q.addDocument(id)
 		q.judge(s.split(), id, 1)
 		for _, column := range []string{"explanation", "subjects", "date_published"} {
 			keep(q.more, column, cell(column))

@@ -39,14 +39,14 @@ func TestPublishedSQuAD(t *testing.T) {
 	documents := texts(t, d)
 	for _, q := range d.Queries {
 		for id := range q.Relevant {
-			if !holdsAll(documents[id], q) {
+			if !containsAll(documents[id], q) {
 				t.Errorf("%s: %v and %q are not all in %q", q.ID, q.Answers, q.Evidence, documents[id])
 			}
 		}
 	}
 }
 
-func holdsAll(document string, q evaluate.Topic) bool {
+func containsAll(document string, q evaluate.Topic) bool {
 	for _, piece := range append(q.Evidence, q.Answers...) {
 		if !strings.Contains(document, piece) {
 			return false

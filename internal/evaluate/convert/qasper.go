@@ -96,7 +96,7 @@ func qasper(s *set, id string, n int, p *qasperPaper) error {
 	}
 	for i, raw := range p.Questions {
 		q := &query{id: raw.ID, text: raw.Question, place: fmt.Sprintf("paper %q, qas[%d]", id, i), scope: map[string]any{paperKey: id}}
-		q.brings(id)
+		q.addDocument(id)
 		forms, silent := []string{}, 0
 		for _, a := range raw.Answers {
 			if a.Answer.Unanswerable {
@@ -117,7 +117,7 @@ func qasper(s *set, id string, n int, p *qasperPaper) error {
 			q.judge(s.split(), id, 1)
 			q.more = map[string]any{"answer_forms": unique(forms)}
 			if silent > 0 {
-				s.leave("annotators who found no answer where another one did")
+				s.drop("annotators who found no answer where another one did")
 			}
 		case silent > 0:
 			q.unanswerable = true

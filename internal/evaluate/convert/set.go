@@ -68,8 +68,8 @@ func newSet(o Options, folder *beir.Folder) *set {
 	return s
 }
 
-// leave counts something that is left out.
-func (s *set) leave(what string) { s.dropped[what]++ }
+// drop counts something that is left out.
+func (s *set) drop(what string) { s.dropped[what]++ }
 
 // leftOut lists what was left out.
 func (s *set) leftOut() []LeftOut {
@@ -82,14 +82,14 @@ func (s *set) leftOut() []LeftOut {
 
 // Reasons to leave something out that several formats share.
 const (
-	noText        = "documents without text"
-	notVerbatim   = "pieces of evidence that are not verbatim in their document"
-	nothingKnown  = "questions with neither answers nor documents"
-	tooLong       = "questions that are too long to be asked"
-	askedTwice    = "questions that are asked twice (answers and documents are put together)"
-	undrawn       = "questions that were not drawn"
-	undrawnOthers = "documents that came with no question that is asked"
-	noDocument    = "judgements of documents that are not there"
+	noText             = "documents without text"
+	notVerbatim        = "pieces of evidence that are not verbatim in their document"
+	noAnswers          = "questions with neither answers nor documents"
+	tooLong            = "questions that are too long to be asked"
+	duplicateQuestions = "questions that are asked twice (answers and documents are put together)"
+	notSampled         = "questions that were not drawn"
+	unusedDocuments    = "documents that came with no question that is asked"
+	noDocument         = "judgements of documents that are not there"
 )
 
 // split returns the name of the qrels file.
@@ -137,12 +137,12 @@ func (s *set) add(key uint64, place int, d beir.CorpusLine) error {
 // document without text is left out, and has no id.
 func (s *set) byContent(title, text string) (string, error) {
 	if blank(text) {
-		s.leave(noText)
+		s.drop(noText)
 		return "", nil
 	}
 	id := contentID("d", title, text)
 	key := number(id)
-	if _, there := s.documents[key]; there {
+	if _, ok := s.documents[key]; ok {
 		return id, nil
 	}
 	return id, s.add(key, len(s.order)+1, beir.CorpusLine{ID: id, Title: title, Text: text})
@@ -160,26 +160,26 @@ func (s *set) withID(d beir.CorpusLine, n int, what string) error {
 		return fmt.Errorf("id: %q is in %s %d already", d.ID, what, before)
 	case before < 0: // it came with a question
 		if s.contents[key] != number(d.Title, d.Text) {
-			s.leave("passages of the corpus that differ from those which questions came with (these are kept)")
+			s.drop("passages of the corpus that differ from those which questions came with (these are kept)")
 		}
 		s.documents[key] = int32(n)
 		return nil
 	}
 	s.documents[key] = int32(n)
 	if blank(d.Text) && blank(d.Title) {
-		s.leave(noText)
+		s.drop(noText)
 		return nil
 	}
 	if s.wanted != nil && s.sample != nil && !s.wanted[key] && !s.sample.may(key) {
-		s.leave(undrawnOthers)
+		s.drop(unusedDocuments)
 		return nil
 	}
 	return s.add(key, n, d)
 }
 
-// brought adds a passage that came with a question under its id in the corpus, and returns the id.
-// If the id has another passage already, it gets an id derived from its content.
-func (s *set) brought(id, title, text string, n int) (string, error) {
+// addPassage adds a passage that came with a question under its id in the corpus, and returns the
+// id. If the id has another passage already, it gets an id derived from its content.
+func (s *set) addPassage(id, title, text string, n int) (string, error) {
 	if id == "" || blank(text) {
 		return s.byContent(title, text)
 	}
@@ -188,11 +188,11 @@ func (s *set) brought(id, title, text string, n int) (string, error) {
 	}
 	title, text = strings.TrimSpace(title), strings.TrimSpace(text)
 	key, content := number(id), number(title, text)
-	if _, there := s.documents[key]; there {
+	if _, ok := s.documents[key]; ok {
 		if s.contents[key] == content {
 			return id, nil
 		}
-		s.leave("ids of passages that other passages have, too (these get ids of their content)")
+		s.drop("ids of passages that other passages have, too (these get ids of their content)")
 		return s.byContent(title, text)
 	}
 	s.contents[key] = content
@@ -205,14 +205,14 @@ func (s *set) ask(q *query) error {
 		return missing("question")
 	}
 	if q.answers = unique(q.answers); len(q.answers) == 0 && len(q.judgements) == 0 && !q.unanswerable {
-		s.leave(nothingKnown)
+		s.drop(noAnswers)
 		return nil
 	}
-	return s.askAs(q)
+	return s.addQuestion(q)
 }
 
-// askAs adds a question as it is. Its id must be unique.
-func (s *set) askAs(q *query) error {
+// addQuestion adds a question as it is. Its id must be unique.
+func (s *set) addQuestion(q *query) error {
 	if q.text = strings.TrimSpace(q.text); q.text == "" {
 		return missing("question")
 	}
@@ -223,7 +223,7 @@ func (s *set) askAs(q *query) error {
 		return fmt.Errorf("id: %q is in %s already", q.id, before.place)
 	}
 	if utf8.RuneCountInString(q.text) > schema.MaxQuestion {
-		s.leave(tooLong)
+		s.drop(tooLong)
 		return nil
 	}
 	s.byID[q.id] = q
@@ -231,15 +231,15 @@ func (s *set) askAs(q *query) error {
 	return nil
 }
 
-// askText adds a question without an id, which is derived from its text. Equal questions are
+// addByText adds a question without an id, which is derived from its text. Equal questions are
 // merged, with the answers and documents of both.
-func (s *set) askText(q *query) error {
+func (s *set) addByText(q *query) error {
 	q.id = contentID("q", strings.TrimSpace(q.text))
 	before := s.byID[q.id]
 	if before == nil {
 		return s.ask(q)
 	}
-	s.leave(askedTwice)
+	s.drop(duplicateQuestions)
 	before.answers = unique(append(before.answers, q.answers...))
 	for _, j := range q.judgements {
 		before.judge(j.split, j.document, j.grade)
@@ -256,8 +256,8 @@ func (q *query) judge(split, document string, grade int) {
 	}
 }
 
-// brings adds a document that came with the question.
-func (q *query) brings(document string) {
+// addDocument adds a document that came with the question.
+func (q *query) addDocument(document string) {
 	if document != "" {
 		q.with = append(q.with, document)
 	}
@@ -270,7 +270,7 @@ func (s *set) prove(q *query, document, text, piece string) {
 	switch {
 	case piece == "" || slices.Contains(q.evidence, e):
 	case document == "" || !strings.Contains(text, piece):
-		s.leave(notVerbatim)
+		s.drop(notVerbatim)
 	default:
 		q.evidence = append(q.evidence, e)
 	}

@@ -58,8 +58,8 @@ func open(ctx context.Context, path string, progress func(string, int64, int64))
 	return in, f.Close, nil
 }
 
-// peeked is how many bytes of a file can be inspected before it is read.
-const peeked = 1 << 20
+// peekBytes is how many bytes of a file can be inspected before it is read.
+const peekBytes = 1 << 20
 
 // textOf returns the text of a file that may be compressed, without a byte order mark.
 func textOf(name string, raw io.Reader) (*input, error) {
@@ -88,7 +88,7 @@ func textOf(name string, raw io.Reader) (*input, error) {
 			return nil, fmt.Errorf("read %s: %w", name, err)
 		}
 	}
-	return &input{name, bufio.NewReaderSize(&utf8Reader{in: b, line: 1}, peeked)}, nil
+	return &input{name, bufio.NewReaderSize(&utf8Reader{in: b, line: 1}, peekBytes)}, nil
 }
 
 // measured reports how far a file is read, and fails when its context ends.
@@ -97,12 +97,12 @@ type measured struct {
 	in       io.Reader
 	name     string
 	done, of int64
-	told     int64
+	reported int64
 	progress func(string, int64, int64)
 }
 
-// toldEvery is the number of bytes between reports of progress.
-const toldEvery = 1 << 20
+// progressBytes is the number of bytes between reports of progress.
+const progressBytes = 1 << 20
 
 // Read implements io.Reader.
 func (m *measured) Read(p []byte) (int, error) {
@@ -111,8 +111,8 @@ func (m *measured) Read(p []byte) (int, error) {
 	}
 	n, err := m.in.Read(p)
 	m.done += int64(n)
-	if m.progress != nil && (m.done-m.told >= toldEvery || errors.Is(err, io.EOF) && m.told < m.done) {
-		m.told = m.done
+	if m.progress != nil && (m.done-m.reported >= progressBytes || errors.Is(err, io.EOF) && m.reported < m.done) {
+		m.reported = m.done
 		m.progress(m.name, m.done, max(m.of, m.done))
 	}
 	return n, err
@@ -132,12 +132,12 @@ func (u *utf8Reader) Read(p []byte) (int, error) {
 		return 0, bad
 	}
 	if errors.Is(err, io.EOF) && len(u.tail) > 0 {
-		return 0, u.bad()
+		return 0, u.encodingError()
 	}
 	return n, err
 }
 
-func (u *utf8Reader) bad() error {
+func (u *utf8Reader) encodingError() error {
 	return fmt.Errorf("line %d is not UTF-8: save the file as UTF-8", u.line)
 }
 
@@ -146,7 +146,7 @@ func (u *utf8Reader) check(p []byte) error {
 		u.tail, p = append(u.tail, p[0]), p[1:]
 		if utf8.FullRune(u.tail) {
 			if !utf8.Valid(u.tail) {
-				return u.bad()
+				return u.encodingError()
 			}
 			u.tail = u.tail[:0]
 		}
@@ -172,7 +172,7 @@ func (u *utf8Reader) check(p []byte) error {
 			}
 			p = p[size:]
 		}
-		return u.bad()
+		return u.encodingError()
 	}
 	u.line += bytes.Count(p, []byte{'\n'})
 	return nil

@@ -36,7 +36,7 @@ type squadAnswer struct {
 
 // readSQuAD reads an object whose "data" is a list of articles, as published, or the list itself.
 func readSQuAD(s *set, in *input) error {
-	begin, err := in.Peek(peeked)
+	begin, err := in.Peek(peekBytes)
 	if err != nil && len(begin) == 0 {
 		return named(in.name, err)
 	}
@@ -93,12 +93,12 @@ func squad(s *set, article int, a *squadArticle) error {
 		for j, raw := range p.Questions {
 			q := &query{id: raw.ID, text: raw.Question, unanswerable: raw.Impossible,
 				place: fmt.Sprintf("article %d, paragraphs[%d].qas[%d]", article, i, j)}
-			q.brings(id)
+			q.addDocument(id)
 			for _, answer := range raw.Answers {
 				q.answers = append(q.answers, answer.Text)
 			}
 			if len(unique(q.answers)) == 0 && !raw.Impossible {
-				s.leave(nothingKnown)
+				s.drop(noAnswers)
 				continue
 			}
 			if raw.Impossible {

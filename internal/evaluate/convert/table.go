@@ -154,7 +154,7 @@ func rows(in *input, strict bool, columns []string, one func(line int, cell func
 		at[strings.TrimSpace(name)] = i
 	}
 	for _, c := range columns {
-		if _, there := at[c]; !there {
+		if _, ok := at[c]; !ok {
 			return fail(fmt.Errorf("the header has no column %s: %s", c, strings.Join(header, ", ")))
 		}
 	}
@@ -168,7 +168,7 @@ func rows(in *input, strict bool, columns []string, one func(line int, cell func
 		}
 		if err == nil {
 			err = one(t.line, func(column string) string {
-				if i, there := at[column]; there && i < len(cells) {
+				if i, ok := at[column]; ok && i < len(cells) {
 					return strings.TrimSpace(cells[i])
 				}
 				return ""

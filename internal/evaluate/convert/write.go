@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// drawnBy returns the number by which a key is drawn: the smallest numbers are.
-func drawnBy(seed, key uint64) uint64 { return mixed(key ^ mixed(seed)) }
+// sampleKey returns the number by which a key is drawn: the smallest numbers are.
+func sampleKey(seed, key uint64) uint64 { return mixed(key ^ mixed(seed)) }
 
 // mixed is the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
 func mixed(x uint64) uint64 {
@@ -33,7 +33,7 @@ type sample struct {
 
 // may adds a document to the sample. It reports false if the document cannot be drawn anymore.
 func (s *sample) may(key uint64) bool {
-	x := drawnBy(s.seed, key)
+	x := sampleKey(s.seed, key)
 	if s.size == 0 || s.enough && x > s.most {
 		return false
 	}
@@ -56,13 +56,13 @@ func (s *sample) cut() {
 // draw draws the questions.
 func (s *set) draw() {
 	if n := s.options.Limit; n > 0 && n < len(s.questions) {
-		by := func(q *query) uint64 { return drawnBy(s.options.Seed, number(q.id)) }
+		by := func(q *query) uint64 { return sampleKey(s.options.Seed, number(q.id)) }
 		numbers := make([]uint64, len(s.questions))
 		for i, q := range s.questions {
 			numbers[i] = by(q)
 		}
 		slices.Sort(numbers)
-		s.dropped[undrawn] += len(s.questions) - n
+		s.dropped[notSampled] += len(s.questions) - n
 		s.questions = slices.DeleteFunc(s.questions, func(q *query) bool { return by(q) > numbers[n-1] })
 	}
 	s.wanted = map[uint64]bool{}
@@ -89,7 +89,7 @@ func (s *set) write() (Summary, error) {
 		relevant := false
 		for _, j := range q.judgements {
 			if !kept[number(j.document)] {
-				s.leave(noDocument)
+				s.drop(noDocument)
 				continue
 			}
 			if err := s.folder.Judge(j.split, q.id, j.document, j.grade); err != nil {
@@ -163,10 +163,10 @@ func (s *set) corpus() (map[uint64]bool, error) {
 		}
 		others.cut()
 		for _, key := range s.order {
-			if _, drawn := slices.BinarySearch(others.numbers, drawnBy(others.seed, key)); drawn || s.wanted[key] {
+			if _, drawn := slices.BinarySearch(others.numbers, sampleKey(others.seed, key)); drawn || s.wanted[key] {
 				keep[key] = true
 			} else {
-				s.leave(undrawnOthers)
+				s.drop(unusedDocuments)
 			}
 		}
 	}

@@ -23,39 +23,39 @@ import (
 )
 
 const (
-	// mostDocuments bounds the documents that are read for questions, mostSections the sections of
+	// maxDocuments bounds the documents that are read for questions, maxSections the sections of
 	// each.
-	mostDocuments, mostSections = 400, 40
-	// ofDocument is the share of the questions that one document may have. It may have
-	// leastOfDocument in any case.
-	ofDocument, leastOfDocument = 0.1, 3
-	// copied bounds the share of a written question's words that occur in the sentence that answers
-	// it.
-	copied = 0.7
+	maxDocuments, maxSections = 400, 40
+	// maxDocumentShare is the share of the questions that one document may have. It may have
+	// minPerDocument in any case.
+	maxDocumentShare, minPerDocument = 0.1, 3
+	// maxCopiedShare bounds the share of a written question's words that occur in the sentence that
+	// answers it.
+	maxCopiedShare = 0.7
 	// excerptTokens is how many tokens of a section a language model is shown.
 	excerptTokens = 250
-	// givesUp is how many consecutive failures end the use of the language model.
-	givesUp = 3
+	// maxFailures is how many consecutive failures end the use of the language model.
+	maxFailures = 3
 )
 
 // promptAsk is the gateway's prompt for a question about a text.
 const promptAsk = "ask"
 
-// writesNothing is the name of the provider without a language model.
-const writesNothing = "extractive"
+// noModelProvider is the name of the provider without a language model.
+const noModelProvider = "extractive"
 
 // maker makes the questions of one choice.
 type maker struct {
 	chooser  *Chooser
 	task     Task
-	reading  answerReader
+	reader   answerReader
 	random   *rand.Rand
 	refusals int
-	writes   bool // a language model may be asked
+	hasModel bool // a language model may be asked
 
 	out      []Gathered
 	seen     map[string]bool
-	tried    int
+	attempts int
 	overlaps float64
 	notes    []string
 }
@@ -63,18 +63,18 @@ type maker struct {
 // makeQuestions makes up to want questions until a time. If the pack has no reader it makes none,
 // and returns a note.
 func (c *Chooser) makeQuestions(ctx context.Context, t Task, want int, until time.Time) (_ []Gathered, notes []string, err error) {
-	m := &maker{chooser: c, task: t, writes: c.writes(ctx, t.Principal.Tenant), seen: map[string]bool{},
+	m := &maker{chooser: c, task: t, hasModel: c.hasModel(ctx, t.Principal.Tenant), seen: map[string]bool{},
 		random: rand.New(rand.NewPCG(uint64(t.ID[14])<<8|uint64(t.ID[15]), uint64(t.ID[12])<<8|uint64(t.ID[13])))}
-	if m.reading, err = newReading(ctx, c.Reader(t.Principal.Tenant)); errors.Is(err, errNoReader) {
+	if m.reader, err = newReading(ctx, c.Reader(t.Principal.Tenant)); errors.Is(err, errNoReader) {
 		return nil, []string{"no question was made of passages: " + err.Error()}, nil
 	} else if err != nil {
 		return nil, nil, err
 	}
-	documents, err := c.Store.SampleDocuments(ctx, t.Principal, t.CollectionID, t.ID, mostDocuments)
+	documents, err := c.Store.SampleDocuments(ctx, t.Principal, t.CollectionID, t.ID, maxDocuments)
 	if err != nil {
 		return nil, nil, err
 	}
-	each := max(int(ofDocument*float64(want)), leastOfDocument, want/max(len(documents), 1)+1)
+	each := max(int(maxDocumentShare*float64(want)), minPerDocument, want/max(len(documents), 1)+1)
 	// Take one question of each document before the next, so that the first questions are about
 	// many documents.
 	var pending [][]func() error
@@ -82,7 +82,7 @@ func (c *Chooser) makeQuestions(ctx context.Context, t Task, want int, until tim
 		if time.Now().After(until) {
 			break
 		}
-		sections, err := c.Store.SampleSections(ctx, t.Principal, d, t.ID, mostSections)
+		sections, err := c.Store.SampleSections(ctx, t.Principal, d, t.ID, maxSections)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -110,21 +110,21 @@ func (c *Chooser) makeQuestions(ctx context.Context, t Task, want int, until tim
 	return m.done()
 }
 
-// writes reports whether there is a language model to write questions. If the gateway does not name
-// its provider the answer is true: the first request returns the error.
-func (c *Chooser) writes(ctx context.Context, tenant uuid.UUID) bool {
+// hasModel reports whether there is a language model to write questions. If the gateway does not
+// name its provider the answer is true: the first request returns the error.
+func (c *Chooser) hasModel(ctx context.Context, tenant uuid.UUID) bool {
 	if c.Writer == nil {
 		return false
 	}
-	who, err := c.Writer.Complete(ctx, wire.LLMRequest{Envelope: wire.Header(), Tenant: tenant, Task: wire.TaskWho})
-	return err != nil || who.Usage.Provider != writesNothing
+	reply, err := c.Writer.Complete(ctx, wire.LLMRequest{Envelope: wire.Header(), Tenant: tenant, Task: wire.TaskWho})
+	return err != nil || reply.Usage.Provider != noModelProvider
 }
 
 func (m *maker) done() ([]Gathered, []string, error) {
 	if n := len(m.out); n > 0 {
 		m.notes = append(m.notes, fmt.Sprintf("%d of %d questions that were tried came back with their answer from one document alone; "+
 			"of their words %.0f %% are in the sentence that answers them",
-			n, m.tried, 100*m.overlaps/float64(n)))
+			n, m.attempts, 100*m.overlaps/float64(n)))
 	}
 	return m.out, m.notes, nil
 }
@@ -132,15 +132,15 @@ func (m *maker) done() ([]Gathered, []string, error) {
 // ofDocument returns attempts to make questions about a document. Each makes at most one.
 func (m *maker) ofDocument(ctx context.Context, sections []Sampled, each int) []func() error {
 	var out []func() error
-	made := 0
+	count := 0
 	try := func(do func() (bool, error)) {
 		out = append(out, func() error {
-			if made >= each {
+			if count >= each {
 				return nil
 			}
 			ok, err := do()
 			if ok {
-				made++
+				count++
 			}
 			return err
 		})
@@ -170,7 +170,7 @@ func (m *maker) template(ctx context.Context, sections []Sampled, q suggest.Sugg
 	if !ok {
 		return false, nil
 	}
-	for _, question := range reworded(q.Text, q.Subject) {
+	for _, question := range rewordings(q.Text, q.Subject) {
 		if m.seen[question] {
 			continue
 		}
@@ -188,7 +188,7 @@ func (m *maker) template(ctx context.Context, sections []Sampled, q suggest.Sugg
 }
 
 func (m *maker) attempt(ctx context.Context, question string, s origin) (answer, evidence string, err error) {
-	m.tried++
+	m.attempts++
 	return m.roundTrip(ctx, question, s)
 }
 
@@ -219,7 +219,7 @@ func sourceOf(sections []Sampled, sentence string) (origin, bool) {
 
 // write has a language model write a question about a section.
 func (m *maker) write(ctx context.Context, s Sampled) (bool, error) {
-	if !m.writes {
+	if !m.hasModel {
 		return false, nil
 	}
 	body := m.excerpt(s.Section.Text)
@@ -232,12 +232,12 @@ func (m *maker) write(ctx context.Context, s Sampled) (bool, error) {
 	case ctx.Err() != nil:
 		return false, ctx.Err()
 	case errors.Is(err, schema.ErrInvalid): // there is no language model
-		m.writes = false
+		m.hasModel = false
 		return false, nil
 	case err != nil:
 		slog.WarnContext(ctx, "the language model wrote no question about a passage", "tenant", m.task.Principal.Tenant, "collection", m.task.CollectionID, "error", err)
-		if m.refusals++; m.refusals >= givesUp {
-			m.writes = false
+		if m.refusals++; m.refusals >= maxFailures {
+			m.hasModel = false
 			m.notes = append(m.notes, "the language model was asked no more after it failed: "+err.Error())
 		}
 		return false, nil
@@ -250,7 +250,7 @@ func (m *maker) write(ctx context.Context, s Sampled) (bool, error) {
 	m.seen[question] = true
 	from := origin{document: s.Document, externalID: s.ExternalID, title: s.Title, headings: s.Section.HeadingPath, text: body, evidence: text.Range{End: len(body)}}
 	answer, evidence, err := m.attempt(ctx, question, from)
-	if err != nil || answer == "" || evaluate.Overlap(question, evidence) > copied {
+	if err != nil || answer == "" || evaluate.Overlap(question, evidence) > maxCopiedShare {
 		return false, err
 	}
 	m.keep(schema.QuestionWritten, question, answer, evidence, from)

@@ -17,8 +17,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// mostRatings bounds the ratings that are read.
-const mostRatings = 5000
+// maxRatings bounds the ratings that are read.
+const maxRatings = 5000
 
 // gather finds or makes the questions of a choice.
 func (c *Chooser) gather(ctx context.Context, in wire.PlanChoice, t Task, until time.Time) ([]Gathered, []string, error) {
@@ -41,11 +41,11 @@ func (c *Chooser) gather(ctx context.Context, in wire.PlanChoice, t Task, until 
 		out = append(out, rated...)
 	}
 	if len(out) < t.Limit {
-		made, more, err := c.makeQuestions(ctx, t, t.Limit-len(out), until)
+		questions, more, err := c.makeQuestions(ctx, t, t.Limit-len(out), until)
 		if err != nil {
 			return nil, nil, err
 		}
-		out, notes = append(out, made...), append(notes, more...)
+		out, notes = append(out, questions...), append(notes, more...)
 	}
 	for i := range out {
 		out[i].Number = i + 1
@@ -60,7 +60,7 @@ func (c *Chooser) labelled(ctx context.Context, t Task) (out []Gathered, notes [
 	for _, q := range t.Labelled {
 		named = append(named, q.Documents...)
 	}
-	there, err := c.Store.DocumentsNamed(ctx, t.Principal, t.CollectionID, named)
+	existing, err := c.Store.DocumentsNamed(ctx, t.Principal, t.CollectionID, named)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -72,7 +72,7 @@ func (c *Chooser) labelled(ctx context.Context, t Task) (out []Gathered, notes [
 		g := Gathered{ChoiceQuestion: schema.ChoiceQuestion{Source: schema.QuestionLabelled, LabelledQuestion: q}}
 		g.Documents = nil
 		for _, d := range q.Documents {
-			if id, ok := there[d]; ok {
+			if id, ok := existing[d]; ok {
 				g.Documents, g.DocumentIDs = append(g.Documents, d), append(g.DocumentIDs, id)
 			}
 		}
@@ -146,7 +146,7 @@ func (c *Chooser) rated(ctx context.Context, t Task, limit int) ([]Gathered, err
 	votes := map[uuid.UUID]int{}
 	var order []schema.RatedAnswer
 	q := schema.RatingQuery{Collection: t.CollectionID, PageQuery: schema.PageQuery{Limit: 500}}
-	for seen := 0; seen < mostRatings; {
+	for seen := 0; seen < maxRatings; {
 		page, next, err := c.Store.Ratings(ctx, t.Principal, q)
 		if err != nil {
 			return nil, fmt.Errorf("read ratings: %w", err)
@@ -184,11 +184,11 @@ func (c *Chooser) rated(ctx context.Context, t Task, limit int) ([]Gathered, err
 				best, g.Answers, g.Evidence = cited.Answer.Confidence, []string{cited.Answer.Text}, cited.Quote
 			}
 		}
-		there, err := c.Store.DocumentsNamed(ctx, t.Principal, t.CollectionID, g.Documents)
+		existing, err := c.Store.DocumentsNamed(ctx, t.Principal, t.CollectionID, g.Documents)
 		if err != nil {
 			return nil, err
 		}
-		if len(g.Documents) == 0 || len(there) < len(g.Documents) || strings.TrimSpace(r.Answered()) == "" {
+		if len(g.Documents) == 0 || len(existing) < len(g.Documents) || strings.TrimSpace(r.Answered()) == "" {
 			continue // deleted, or not visible to this key
 		}
 		texts[r.Answered()] = true

@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// rivals is how many passages are read for other answers.
-	rivals = 12
+	// maxRivals is how many passages are read for other answers.
+	maxRivals = 12
 	// rivalLogit is how far another passage's logit of has_answer must be below the source's for
 	// the question to be about the source only.
 	rivalLogit = 1.0
-	// longestAnswer and mostAnswerWords bound a short answer, in bytes and words.
-	longestAnswer, mostAnswerWords = 100, 12
+	// maxAnswerBytes and maxAnswerWords bound a short answer, in bytes and words.
+	maxAnswerBytes, maxAnswerWords = 100, 12
 )
 
 // rivalPlan finds passages by words and by meaning, so that the questions that are kept do not
@@ -46,8 +46,8 @@ var errNoReader = errors.New("the model pack has no model that finds answers in 
 
 // answerReader finds answers with a model of a pack.
 type answerReader struct {
-	read  func(ctx context.Context, lane wire.Lane, question string, texts []string, answers bool) ([]wire.PairScore, string, error)
-	least float64 // logit of has_answer from which a text answers
+	read     func(ctx context.Context, lane wire.Lane, question string, texts []string, answers bool) ([]wire.PairScore, string, error)
+	minLogit float64 // logit of has_answer from which a text answers
 }
 
 // newReading returns a reader with the pair model, which is fast, or else with the reranker. It
@@ -89,7 +89,7 @@ func (m *maker) roundTrip(ctx context.Context, question string, s origin) (answe
 	}
 	answer = own.Of(s.text)
 	found, err := m.chooser.Searcher.Search(ctx, wire.SearchQuery{Principal: m.task.Principal,
-		Query: schema.Query{Collection: m.task.CollectionID, Text: question, PlanText: rivalPlan, K: rivals}})
+		Query: schema.Query{Collection: m.task.CollectionID, Text: question, PlanText: rivalPlan, K: maxRivals}})
 	if err != nil {
 		return "", "", fmt.Errorf("look for other answers: %w", err)
 	}
@@ -103,13 +103,13 @@ func (m *maker) roundTrip(ctx context.Context, question string, s origin) (answe
 		texts, bodies, offsets = append(texts, input), append(bodies, strings.TrimSpace(c.Text)), append(offsets, offset)
 	}
 	if len(texts) > 0 {
-		scores, _, err := m.reading.read(ctx, wire.LaneBulk, question, texts, true)
+		scores, _, err := m.reader.read(ctx, wire.LaneBulk, question, texts, true)
 		if err != nil {
 			return "", "", fmt.Errorf("read other passages: %w", err)
 		}
 		asked := text.ExpectedAnswerType(question)
 		for i, x := range scores {
-			if float64(x.HasAnswer) < max(m.reading.least, has-rivalLogit) {
+			if float64(x.HasAnswer) < max(m.reader.minLogit, has-rivalLogit) {
 				continue
 			}
 			if at := rangeInBody(bodies[i], offsets[i], x.Answer); at.Start < at.End && asked.Fits(bodies[i], at) {
@@ -124,7 +124,7 @@ func (m *maker) roundTrip(ctx context.Context, question string, s origin) (answe
 // is the logit of has_answer.
 func (m *maker) answer(ctx context.Context, question string, s origin) (at text.Range, has float64, err error) {
 	input, offset := text.InContext(s.title, s.headings, s.text)
-	scores, _, err := m.reading.read(ctx, wire.LaneBulk, question, []string{input}, true)
+	scores, _, err := m.reader.read(ctx, wire.LaneBulk, question, []string{input}, true)
 	if err != nil {
 		return at, 0, fmt.Errorf("read the answer: %w", err)
 	}
@@ -135,9 +135,9 @@ func (m *maker) answer(ctx context.Context, question string, s origin) (at text.
 	found := rangeInBody(s.text, offset, scores[0].Answer)
 	short := found.Of(s.text)
 	switch {
-	case math.IsNaN(has) || has < m.reading.least || found.Start >= found.End:
+	case math.IsNaN(has) || has < m.reader.minLogit || found.Start >= found.End:
 	case found.Start < s.evidence.Start || found.End > s.evidence.End:
-	case len(short) > longestAnswer || len(strings.Fields(short)) > mostAnswerWords || len(strings.TrimSpace(short)) < 2:
+	case len(short) > maxAnswerBytes || len(strings.Fields(short)) > maxAnswerWords || len(strings.TrimSpace(short)) < 2:
 	case !text.ExpectedAnswerType(question).Fits(s.text, found):
 	case strings.Contains(strings.ToLower(question), strings.ToLower(strings.TrimSpace(short))): // the question contains its answer
 	default:

@@ -33,9 +33,9 @@ var openings = []struct{ from, to string }{
 	{"When was ", "On what date was "},
 }
 
-// reworded returns other wordings of a question about a subject, sorted by their distance from the
-// original sentence, farthest first. It returns none if there are no other wordings.
-func reworded(question, subject string) []string {
+// rewordings returns other wordings of a question about a subject, sorted by their distance from
+// the original sentence, farthest first. It returns none if there are no other wordings.
+func rewordings(question, subject string) []string {
 	var out []string
 	seen := map[string]bool{question: true}
 	add := func(s string) {

@@ -15,7 +15,7 @@ func TestRewordedQuestionsLeaveTheWordsOfTheSentence(t *testing.T) {
 		{"What is a membrane?", "a membrane", ""},
 		{"Wie lang ist die jährliche Kündigungsfrist?", "die jährliche Kündigungsfrist", "Wie lang ist die Kündigungsfrist?"},
 	} {
-		got := reworded(x.question, x.subject)
+		got := rewordings(x.question, x.subject)
 		if x.first == "" {
 			if len(got) != 0 {
 				t.Errorf("%q became %q", x.question, got)

@@ -22,13 +22,13 @@ import (
 )
 
 const (
-	// mostMaking bounds the time for making questions, within the time limit of an activity.
-	mostMaking = 10 * time.Minute
-	// fewestQuestions is the least number of questions of a choice.
-	fewestQuestions = 3
-	// mostFaults is how often a step may fail for a reason other than an unavailable part of the
+	// maxMakeTime bounds the time for making questions, within the time limit of an activity.
+	maxMakeTime = 10 * time.Minute
+	// minQuestions is the least number of questions of a choice.
+	minQuestions = 3
+	// maxFaults is how often a step may fail for a reason other than an unavailable part of the
 	// system.
-	mostFaults = 5
+	maxFaults = 5
 )
 
 // Register registers the activities of the workflow ChoosePlan.
@@ -60,8 +60,8 @@ func (c *Chooser) activity(ctx context.Context, in wire.PlanChoice) (wire.Choice
 		faults++
 		activity.RecordHeartbeat(ctx, faults)
 	}
-	var refused unmeasurable
-	if errors.As(err, &refused) || errors.Is(err, schema.ErrNotFound) || faults >= mostFaults {
+	var refused impossibleError
+	if errors.As(err, &refused) || errors.Is(err, schema.ErrNotFound) || faults >= maxFaults {
 		return wire.ChoiceStep{}, temporal.NewNonRetryableApplicationError(err.Error(), wire.ErrorChoiceRefused, nil)
 	}
 	return wire.ChoiceStep{}, err
@@ -78,10 +78,10 @@ func retryable(err error) bool {
 	return false
 }
 
-// unmeasurable is the reason why a choice is impossible, for any worker.
-type unmeasurable string
+// impossibleError is the reason why a choice is impossible, for any worker.
+type impossibleError string
 
-func (r unmeasurable) Error() string { return string(r) }
+func (r impossibleError) Error() string { return string(r) }
 
 // Step does part of the remaining work of a choice, and reports whether there is more.
 func (c *Chooser) Step(ctx context.Context, in wire.PlanChoice) (more bool, err error) {
@@ -91,7 +91,7 @@ func (c *Chooser) Step(ctx context.Context, in wire.PlanChoice) (more bool, err 
 	}
 	limit := time.Duration(t.Seconds) * time.Second
 	if t.Questions == 0 {
-		until := time.Now().Add(mostMaking)
+		until := time.Now().Add(maxMakeTime)
 		if half := t.StartedAt.Add(limit / 2); limit > 0 && half.Before(until) {
 			until = half
 		}
@@ -99,8 +99,8 @@ func (c *Chooser) Step(ctx context.Context, in wire.PlanChoice) (more bool, err 
 		if err != nil {
 			return false, err
 		}
-		if len(questions) < fewestQuestions {
-			return false, unmeasurable(tooFew(len(questions), notes))
+		if len(questions) < minQuestions {
+			return false, impossibleError(tooFew(len(questions), notes))
 		}
 		return true, over(c.Store.SaveQuestions(ctx, in, questions, notes))
 	}
@@ -108,7 +108,7 @@ func (c *Chooser) Step(ctx context.Context, in wire.PlanChoice) (more bool, err 
 }
 
 func tooFew(n int, notes []string) string {
-	out := fmt.Sprintf("there are %d questions to measure plans on, and %d are needed: bring labelled ones (--questions), rate answers, or add documents with running text", n, fewestQuestions)
+	out := fmt.Sprintf("there are %d questions to measure plans on, and %d are needed: bring labelled ones (--questions), rate answers, or add documents with running text", n, minQuestions)
 	for _, note := range notes {
 		out += "; " + note
 	}
@@ -122,7 +122,7 @@ func (c *Chooser) measureSome(ctx context.Context, in wire.PlanChoice, t Task, l
 		left := remaining(t)
 		switch {
 		case len(left) == 0:
-			return false, unmeasurable("no plan can be run here: " + reasons(t.LeftOut))
+			return false, impossibleError("no plan can be run here: " + reasons(t.LeftOut))
 		case len(left) == 1 && len(t.Texts)-len(t.LeftOut) > 1 && len(t.Dropped) > 0,
 			limit > 0 && t.Asked > 0 && time.Since(t.StartedAt) >= limit:
 			return false, c.decide(ctx, in, t)
@@ -151,13 +151,13 @@ func (c *Chooser) ask(ctx context.Context, in wire.PlanChoice, t *Task, left []P
 	for i := range left {
 		p := left[(i+q.Number)%len(left)] // rotated, to spread disturbances evenly
 		f, err := c.measure(ctx, *t, p, q)
-		if err != nil && !fatal(ctx, err) {
+		if err != nil && !isFatal(ctx, err) {
 			f, err = c.measure(ctx, *t, p, q)
 		}
 		switch {
 		case err == nil:
 			figures = append(figures, f)
-		case fatal(ctx, err):
+		case isFatal(ctx, err):
 			return false, fmt.Errorf("question %d under plan %s: %w", q.Number, p.Name, err)
 		default:
 			out = append(out, schema.LeftOut{Plan: p.Name, Reason: err.Error()})
@@ -189,8 +189,8 @@ func (c *Chooser) ask(ctx context.Context, in wire.PlanChoice, t *Task, left []P
 	return errors.Is(err, schema.ErrLostLease), err
 }
 
-// fatal reports whether an error is not the plan's fault, so that the step cannot continue.
-func fatal(ctx context.Context, err error) bool {
+// isFatal reports whether an error is not the plan's fault, so that the step cannot continue.
+func isFatal(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || retryable(err) || errors.Is(err, schema.ErrNotFound)
 }
 
@@ -220,7 +220,7 @@ func (c *Chooser) decide(ctx context.Context, in wire.PlanChoice, t Task) error 
 	}
 	result, err := choose.Choose(measured, choose.Options{Alpha: t.Alpha, Current: t.Current})
 	if err != nil {
-		return unmeasurable(err.Error())
+		return impossibleError(err.Error())
 	}
 	for i := range result.Plans {
 		if gain, ok := ndcg[result.Plans[i].Plan]; ok {

@@ -30,8 +30,8 @@ type RefusedError struct{ Reason string }
 
 func (e *RefusedError) Error() string { return e.Reason }
 
-// Lacking is a live version that a generation does not contain yet.
-type Lacking struct {
+// MissingVersion is a live version that a generation does not contain yet.
+type MissingVersion struct {
 	Version uuid.UUID
 	Tokens  int64 // of its text, about
 }

@@ -126,11 +126,11 @@ func benchViews(b *testing.B) map[int]*View {
 // processorTime reports the processor time of an operation, which is more reliable than wall time
 // on a machine with other work. It includes the garbage collector's.
 func processorTime(b *testing.B) (report func()) {
-	begin := usage(b)
-	return func() { b.ReportMetric(float64(usage(b)-begin)/float64(b.N), "cpu-ns/op") }
+	begin := cpuTime(b)
+	return func() { b.ReportMetric(float64(cpuTime(b)-begin)/float64(b.N), "cpu-ns/op") }
 }
 
-func usage(b *testing.B) int64 {
+func cpuTime(b *testing.B) int64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		b.Fatal(err)

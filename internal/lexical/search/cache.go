@@ -109,8 +109,8 @@ func (c *cache) put(key partKey, value any, bytes int) {
 	c.replace(key, value, bytes)
 }
 
-// putIfGrown is put, unless the cache has the same value with the same size.
-func (c *cache) putIfGrown(key partKey, value any, bytes int) {
+// putIfResized is put, unless the cache has the same value with the same size.
+func (c *cache) putIfResized(key partKey, value any, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e := c.parts[key]; e == nil || e.value != value || e.bytes != int64(bytes)+partCost {

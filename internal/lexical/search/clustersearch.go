@@ -16,15 +16,15 @@ import (
 // in the search has the term.
 type clusterPosting struct{ number, frequency uint32 }
 
-// clusterRoom is the scratch space of a search of clusters. It is indexed by cluster and zero
+// clusterScratch is the scratch space of a search of clusters. It is indexed by cluster and zero
 // outside a search.
-type clusterRoom struct {
+type clusterScratch struct {
 	totals      []score
 	frequencies []uint32
 	postings    []clusterPosting
 }
 
-var clusterRooms = sync.Pool{New: func() any { return new(clusterRoom) }}
+var scratchPool = sync.Pool{New: func() any { return new(clusterScratch) }}
 
 // clusters searches clusters.
 func (s *search) clusters(settings lexical.Settings) error {
@@ -36,14 +36,14 @@ func (s *search) clusters(settings lexical.Settings) error {
 	}
 	s.scorer = newScorer(settings, st.Average)
 	counted, lengths := s.counted(table)
-	room := clusterRooms.Get().(*clusterRoom)
-	defer clusterRooms.Put(room)
+	scratch := scratchPool.Get().(*clusterScratch)
+	defer scratchPool.Put(scratch)
 	highest := score(0)
-	room.totals = slices.Grow(room.totals[:0], units)[:units]
-	clear(room.totals)
+	scratch.totals = slices.Grow(scratch.totals[:0], units)[:units]
+	clear(scratch.totals)
 	for i := range s.terms {
 		t := &s.terms[i]
-		list, err := s.clusterPostings(table, i, counted, room)
+		list, err := s.clusterPostings(table, i, counted, scratch)
 		if err != nil {
 			return err
 		}
@@ -52,14 +52,14 @@ func (s *search) clusters(settings lexical.Settings) error {
 		highest += s.scorer.limit(t.weight)
 		for _, p := range list {
 			if p.frequency > 0 {
-				room.totals[p.number] += s.scorer.score(t.weight, p.frequency, uint32(lengths[p.number]))
+				scratch.totals[p.number] += s.scorer.score(t.weight, p.frequency, uint32(lengths[p.number]))
 			}
 		}
 	}
 	s.result.Statistics = st
 	s.top.reset(max(s.query.K, 0), highest)
 	s.top.ordered = func(a, b foundUnit) int { return compareIDs(table.ids[a.unit], table.ids[b.unit]) }
-	for number, total := range room.totals {
+	for number, total := range scratch.totals {
 		if total > 0 {
 			s.result.Scored++
 			if total >= s.top.threshold {
@@ -79,14 +79,14 @@ func (s *search) clusters(settings lexical.Settings) error {
 
 // clusterPostings returns the clusters with a term; the slice may be in room. Those of a search of
 // all live sections are cached.
-func (s *search) clusterPostings(table *clusterTable, term int, counted []Bits, room *clusterRoom) ([]clusterPosting, error) {
+func (s *search) clusterPostings(table *clusterTable, term int, counted []Bits, scratch *clusterScratch) ([]clusterPosting, error) {
 	t := &s.terms[term]
 	if counted == nil {
 		if list, ok := s.cache.clusterPostings(table, t.term); ok {
 			return list, nil
 		}
 	}
-	list, err := s.sumClusters(table, term, counted, room)
+	list, err := s.sumClusters(table, term, counted, scratch)
 	if err == nil && counted == nil {
 		s.cache.keepClusterPostings(table, t.term, slices.Clone(list))
 	}
@@ -94,13 +94,13 @@ func (s *search) clusterPostings(table *clusterTable, term int, counted []Bits, 
 }
 
 // sumClusters sums a term's postings by cluster.
-func (s *search) sumClusters(table *clusterTable, term int, counted []Bits, room *clusterRoom) ([]clusterPosting, error) {
+func (s *search) sumClusters(table *clusterTable, term int, counted []Bits, scratch *clusterScratch) ([]clusterPosting, error) {
 	if err := s.cache.setLists(s.view, s.live, s.terms[term:term+1]); err != nil {
 		return nil, err
 	}
 	t := &s.terms[term]
-	room.frequencies = slices.Grow(room.frequencies[:0], len(table.ids))[:len(table.ids)]
-	frequencies, list := room.frequencies, room.postings[:0]
+	scratch.frequencies = slices.Grow(scratch.frequencies[:0], len(table.ids))[:len(table.ids)]
+	frequencies, list := scratch.frequencies, scratch.postings[:0]
 	clear(frequencies)
 	c := cursors.Get().(*cursor)
 	defer c.release()
@@ -137,7 +137,7 @@ func (s *search) sumClusters(table *clusterTable, term int, counted []Bits, room
 	for i := range list {
 		list[i].frequency = frequencies[list[i].number] - 1
 	}
-	room.postings = list
+	scratch.postings = list
 	return list, nil
 }
 

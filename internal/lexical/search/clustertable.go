@@ -79,10 +79,10 @@ func newClusterTable(v *View, l *liveEntries) *clusterTable {
 		whole := slices.Repeat([]uint32{noCluster}, len(own.ids)) // numbers in the table
 		of := make([]uint32, d.Units(segment.ZoomSection))
 		for e := range d.Versions {
-			lives := l.live[i] == nil || l.live[i].Has(e)
+			isLive := l.live[i] == nil || l.live[i].Has(e)
 			for section := d.FirstSection[e]; section < d.FirstSection[e+1]; section++ {
 				local := own.of[section]
-				if !lives || local == noCluster {
+				if !isLive || local == noCluster {
 					of[section] = noCluster
 					continue
 				}

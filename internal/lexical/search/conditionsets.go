@@ -41,8 +41,8 @@ func (s entrySet) has(e int) bool {
 	return ok
 }
 
-// meets reports whether a member is in set; nil is the set of all entries.
-func (s entrySet) meets(set Bits) bool {
+// intersects reports whether a member is in set; nil is the set of all entries.
+func (s entrySet) intersects(set Bits) bool {
 	if s.bits != nil {
 		for w := range s.bits {
 			if s.bits[w]&set.word(w) != 0 {
@@ -124,7 +124,7 @@ func (s *conditionSets) covers(v *View, l *liveEntries) bool {
 		return false
 	}
 	for i := range s.segments {
-		if s.segments[i].segment != v.Segments[i].ID || s.segments[i].unknown.meets(l.live[i]) {
+		if s.segments[i].segment != v.Segments[i].ID || s.segments[i].unknown.intersects(l.live[i]) {
 			return false
 		}
 	}
@@ -133,29 +133,29 @@ func (s *conditionSets) covers(v *View, l *liveEntries) bool {
 
 // unfinishedSets are the sets of a condition while they are being made, by segment of a view.
 type unfinishedSets struct {
-	number int        // of the condition
-	known  []*matched // cached ones; nil: the segment is new
-	sets   []Bits
-	told   []Bits // entries of new segments that are known from merged segments
-	ask    []uuid.UUID
+	number    int        // of the condition
+	known     []*matched // cached ones; nil: the segment is new
+	sets      []Bits
+	inherited []Bits // entries of new segments that are known from merged segments
+	ask       []uuid.UUID
 }
 
 // beginSets makes what can be made from the cached sets, and lists the versions to ask the storage
 // for.
 func (x *Index) beginSets(tenant uuid.UUID, v *View, l *liveEntries, known *conditionSets) *unfinishedSets {
 	n := len(v.Segments)
-	u := &unfinishedSets{known: make([]*matched, n), sets: make([]Bits, n), told: make([]Bits, n)}
+	u := &unfinishedSets{known: make([]*matched, n), sets: make([]Bits, n), inherited: make([]Bits, n)}
 	var unseen []int // segments
 	seen := map[uuid.UUID]bool{}
 	for i, s := range v.Segments {
-		if m := known.find(s.ID, i); m != nil && !m.unknown.meets(l.live[i]) {
+		if m := known.find(s.ID, i); m != nil && !m.unknown.intersects(l.live[i]) {
 			u.known[i] = m
 			seen[s.ID] = true
 			continue
 		}
 		unseen = append(unseen, i)
 		words := (s.Directory.Len() + 63) / 64
-		u.sets[i], u.told[i] = make(Bits, words), make(Bits, words)
+		u.sets[i], u.inherited[i] = make(Bits, words), make(Bits, words)
 	}
 	if known == nil {
 		return u
@@ -167,7 +167,7 @@ func (x *Index) beginSets(tenant uuid.UUID, v *View, l *liveEntries, known *cond
 	}
 	for _, i := range unseen {
 		for e, version := range v.Segments[i].Directory.Versions {
-			if !u.told[i].Has(e) && (l.live[i] == nil || l.live[i].Has(e)) {
+			if !u.inherited[i].Has(e) && (l.live[i] == nil || l.live[i].Has(e)) {
 				u.ask = append(u.ask, version)
 			}
 		}
@@ -190,7 +190,7 @@ func (x *Index) carryOver(tenant uuid.UUID, m *matched, v *View, into []int, u *
 		}
 		for _, i := range into {
 			if e, ok := v.Segments[i].Directory.EntryByID(id); ok {
-				u.told[i].add(e)
+				u.inherited[i].add(e)
 				if m.has(from) {
 					u.sets[i].add(e)
 				}
@@ -200,26 +200,26 @@ func (x *Index) carryOver(tenant uuid.UUID, m *matched, v *View, into []int, u *
 }
 
 // finish adds the versions that satisfy the condition, according to the storage.
-func (u *unfinishedSets) finish(v *View, l *liveEntries, satisfying []uuid.UUID) *conditionSets {
+func (u *unfinishedSets) finish(v *View, l *liveEntries, matching []uuid.UUID) *conditionSets {
 	out := &conditionSets{segments: make([]matched, len(v.Segments))}
 	for i, s := range v.Segments {
 		if u.known[i] != nil {
 			out.segments[i] = *u.known[i]
 			continue
 		}
-		set, told, living := u.sets[i], u.told[i], l.live[i]
+		set, inherited, live := u.sets[i], u.inherited[i], l.live[i]
 		add := func(e int) {
-			if !told.Has(e) {
+			if !inherited.Has(e) {
 				set.add(e)
 			}
 		}
-		for _, version := range satisfying {
+		for _, version := range matching {
 			s.Directory.EachEntryOf(version, add)
 		}
 		unknown := make(Bits, len(set))
-		if living != nil {
+		if live != nil {
 			for w := range unknown {
-				unknown[w] = ^living[w] &^ told[w]
+				unknown[w] = ^live[w] &^ inherited[w]
 				set[w] &^= unknown[w]
 			}
 			if n := s.Directory.Len(); n%64 != 0 {

@@ -12,7 +12,7 @@ import (
 
 // Counts returns for each of q's terms the number of sections that have it in entries visible to
 // q's groups; it counts up to most. The view must have the pages of Needs(q).
-func (v *View) Counts(q lexical.TermQuery, most int) (map[string]int, error) {
+func (v *View) Counts(q lexical.TermQuery, limit int) (map[string]int, error) {
 	if err := v.check(); err != nil {
 		return nil, err
 	}
@@ -42,9 +42,9 @@ func (v *View) Counts(q lexical.TermQuery, most int) (map[string]int, error) {
 	out := make(map[string]int, len(terms))
 	for i := range terms {
 		t := &terms[i]
-		n := min(t.lists.df[segment.ZoomSection], most)
+		n := min(t.lists.df[segment.ZoomSection], limit)
 		if !all && n > 0 {
-			if n, err = v.countVisible(t, visible, most); err != nil {
+			if n, err = v.countVisible(t, visible, limit); err != nil {
 				return nil, err
 			}
 		}
@@ -54,7 +54,7 @@ func (v *View) Counts(q lexical.TermQuery, most int) (map[string]int, error) {
 }
 
 // countVisible counts sections with a term in some entries, up to most.
-func (v *View) countVisible(t *queryTerm, visible []Bits, most int) (int, error) {
+func (v *View) countVisible(t *queryTerm, visible []Bits, limit int) (int, error) {
 	c := cursors.Get().(*cursor)
 	defer c.release()
 	n := 0
@@ -68,7 +68,7 @@ func (v *View) countVisible(t *queryTerm, visible []Bits, most int) (int, error)
 			continue
 		}
 		section := exhausted
-		for slot := c.seek(0); slot != exhausted && n < most; {
+		for slot := c.seek(0); slot != exhausted && n < limit; {
 			entry := s.Directory.SlotEntry[slot]
 			first, end := s.Directory.Slots(segment.ZoomDocument, entry)
 			if visible[i] != nil && !visible[i].Has(int(entry)) {

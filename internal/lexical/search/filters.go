@@ -19,9 +19,9 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// maxAsked is the most versions that the storage is asked about by id. If there are more, it is
+// maxAskedIDs is the most versions that the storage is asked about by id. If there are more, it is
 // asked for all versions of the collection that satisfy the condition.
-const maxAsked = 10_000
+const maxAskedIDs = 10_000
 
 // linksKey is the metadata that may change without the document being indexed again, since it is
 // not part of what the document is called.
@@ -160,7 +160,7 @@ func (x *Index) loadFilter(ctx context.Context, tenant, collection uuid.UUID, v 
 // match replaces those of the sets that do not cover the view, and calls end.
 func (x *Index) match(ctx context.Context, tenant, collection uuid.UUID, v *View, l *liveEntries, c conditions, sets []*conditionSets, end func()) error {
 	defer end()
-	var asked []Match
+	var query []Match
 	var open []*unfinishedSets // by what is asked
 	for i, known := range sets {
 		if known.covers(v, l) {
@@ -168,19 +168,19 @@ func (x *Index) match(ctx context.Context, tenant, collection uuid.UUID, v *View
 		}
 		u := x.beginSets(tenant, v, l, known)
 		u.number = i
-		asked = append(asked, Match{Condition: c.filter[i], Number: i, All: known == nil || len(u.ask) > maxAsked, Versions: u.ask})
+		query = append(query, Match{Condition: c.filter[i], Number: i, All: known == nil || len(u.ask) > maxAskedIDs, Versions: u.ask})
 		open = append(open, u)
 	}
-	satisfying, err := x.storage.MatchLexical(ctx, tenant, collection, asked)
+	matching, err := x.storage.MatchLexical(ctx, tenant, collection, query)
 	if err != nil {
 		return err
 	}
 	for i, u := range open {
-		made := u.finish(v, l, satisfying[i])
-		made.text = c.texts[u.number]
-		sets[u.number] = made
+		finished := u.finish(v, l, matching[i])
+		finished.text = c.texts[u.number]
+		sets[u.number] = finished
 		if c.filter[u.number].Key != linksKey {
-			x.cache.put(c.keys[u.number], made, made.bytes())
+			x.cache.put(c.keys[u.number], finished, finished.bytes())
 		}
 	}
 	x.cache.mu.Lock()

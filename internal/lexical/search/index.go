@@ -252,5 +252,5 @@ func (x *Index) statisticsFor(key partKey, s *collectionState) *statistics {
 
 // cacheStatistics caches the statistics, to which a search may have added.
 func (x *Index) cacheStatistics(s collectionView) {
-	x.cache.putIfGrown(s.key, s.statistics, s.statistics.cache.Bytes())
+	x.cache.putIfResized(s.key, s.statistics, s.statistics.cache.Bytes())
 }

@@ -19,7 +19,7 @@ func TestAMergeIsWhatBuildingAtOnceGives(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := newCorpus(t, rapid.SampledFrom([]segment.Layout{smallLayout, segment.DefaultLayout}).Draw(rt, "layout"))
 		dead := map[uuid.UUID]bool{}
-		var living []segment.VersionText
+		var live []segment.VersionText
 		for range rapid.IntRange(1, 4).Draw(rt, "segments") {
 			var docs []segment.VersionText
 			for range rapid.IntRange(0, 8).Draw(rt, "documents") {
@@ -28,7 +28,7 @@ func TestAMergeIsWhatBuildingAtOnceGives(t *testing.T) {
 				if rapid.IntRange(0, 3).Draw(rt, "dead") == 0 {
 					dead[doc.Entry] = true
 				} else {
-					living = append(living, doc)
+					live = append(live, doc)
 				}
 			}
 			s.add(docs...)
@@ -36,7 +36,7 @@ func TestAMergeIsWhatBuildingAtOnceGives(t *testing.T) {
 		s.dead = dead
 		s.merge(numbersTo(len(s.segments)))
 		got := s.segments[0]
-		want, err := s.cut.Build(got.ID, living)
+		want, err := s.cut.Build(got.ID, live)
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -93,7 +93,7 @@ func TestAListGoesOnInTheNextPages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if why := s.oracle.differ(q, got); why != "" {
+			if why := s.oracle.diff(q, got); why != "" {
 				t.Errorf("%s: %s", unit, why)
 			}
 			if unit == schema.UnitPassage && got.Pruned == 0 {

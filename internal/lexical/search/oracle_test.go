@@ -136,12 +136,12 @@ func (o *oracle) search(q lexical.TermQuery) ([]lexical.Hit, lexical.Statistics)
 	return hits, st
 }
 
-// differ describes how a result differs from the oracle's; empty if it does not. Scores may differ
-// by 1e-6. Units whose scores are within 1e-8 of each other may come in either order, but units
-// with exactly the same score must come by id.
-func (o *oracle) differ(q lexical.TermQuery, got lexical.Result) string {
+// diff describes how a result differs from the oracle's; empty if it does not. Scores may differ by
+// 1e-6. Units whose scores are within 1e-8 of each other may come in either order, but units with
+// exactly the same score must come by id.
+func (o *oracle) diff(q lexical.TermQuery, got lexical.Result) string {
 	want, st := o.ranking(q)
-	return differs(want, st, q.K, got)
+	return diffHits(want, st, q.K, got)
 }
 
 // ranking is search with the hits in their order.

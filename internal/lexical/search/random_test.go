@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// differs compares a result with the expected hits and statistics.
-func differs(want []lexical.Hit, st lexical.Statistics, k int, got lexical.Result) string {
+// diffHits compares a result with the expected hits and statistics.
+func diffHits(want []lexical.Hit, st lexical.Statistics, k int, got lexical.Result) string {
 	if st.Units != got.Statistics.Units || math.Abs(st.Average-got.Statistics.Average) > 1e-9 || !maps.Equal(st.DF, got.Statistics.DF) {
 		return fmt.Sprintf("statistics %+v, want %+v", got.Statistics, st)
 	}
@@ -253,15 +253,15 @@ func (s *corpus) recluster(t *rapid.T) {
 
 // step changes the corpus.
 func (s *corpus) step(t *rapid.T) {
-	living := len(s.oracle.documents)
+	live := len(s.oracle.documents)
 	switch what := rapid.IntRange(0, 7).Draw(t, "step"); {
-	case what == 0 && living > 0: // delete
-		s.markDead(rapid.IntRange(0, living-1).Draw(t, "which"))
-	case what == 1 && living > 0: // update
-		s.markDead(rapid.IntRange(0, living-1).Draw(t, "which"))
+	case what == 0 && live > 0: // delete
+		s.markDead(rapid.IntRange(0, live-1).Draw(t, "which"))
+	case what == 1 && live > 0: // update
+		s.markDead(rapid.IntRange(0, live-1).Draw(t, "which"))
 		s.add(s.drawDocument(t))
-	case what == 2 && living > 0: // other labels
-		doc := s.markDead(rapid.IntRange(0, living-1).Draw(t, "which"))
+	case what == 2 && live > 0: // other labels
+		doc := s.markDead(rapid.IntRange(0, live-1).Draw(t, "which"))
 		doc.Entry, doc.Labels = s.id(0), drawLabels(t)
 		s.add(doc)
 	case what == 3 && len(s.segments) > 0:
@@ -303,7 +303,7 @@ func TestSearchesFindWhatTheFormulasSay(t *testing.T) {
 				if err != nil {
 					rt.Fatalf("%+v: %v", q, err)
 				}
-				if why := s.oracle.differ(q, got); why != "" {
+				if why := s.oracle.diff(q, got); why != "" {
 					rt.Fatalf("%+v (within %+v): %s", q, q.Within, why)
 				}
 			}

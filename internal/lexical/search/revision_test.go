@@ -10,12 +10,12 @@ import (
 	"github.com/google/uuid"
 )
 
-// counting is a storage with one number as its revision, which replies when let allows it.
+// counting is a storage with one number as its revision, which replies when release allows it.
 type counting struct {
 	Storage
-	number atomic.Int64
-	asked  atomic.Int64
-	let    chan struct{} // closed: it replies at once
+	number  atomic.Int64
+	asked   atomic.Int64
+	release chan struct{} // closed: it replies at once
 }
 
 func (c *counting) LexicalRevision(ctx context.Context, _, _ uuid.UUID) func() (int64, error) {
@@ -23,7 +23,7 @@ func (c *counting) LexicalRevision(ctx context.Context, _, _ uuid.UUID) func() (
 	n := c.number.Load()
 	return func() (int64, error) {
 		select {
-		case <-c.let:
+		case <-c.release:
 			return n, nil
 		case <-ctx.Done():
 			return 0, ctx.Err()
@@ -32,7 +32,7 @@ func (c *counting) LexicalRevision(ctx context.Context, _, _ uuid.UUID) func() (
 }
 
 func TestConcurrentSearchesShareQuestions(t *testing.T) {
-	s := &counting{let: make(chan struct{})}
+	s := &counting{release: make(chan struct{})}
 	r := newRevisions(s)
 	first := r.begin(t.Context(), uuid.Nil, uuid.Nil)
 	s.number.Add(1)
@@ -52,7 +52,7 @@ func TestConcurrentSearchesShareQuestions(t *testing.T) {
 			}
 		})
 	}
-	close(s.let)
+	close(s.release)
 	all.Wait()
 	if n, err := first(); n != 0 || err != nil {
 		t.Errorf("the first got %d, %v", n, err)
@@ -60,14 +60,14 @@ func TestConcurrentSearchesShareQuestions(t *testing.T) {
 	if n := s.asked.Load(); n != 3 {
 		t.Errorf("%d questions for 22 searches, want 3", n)
 	}
-	if _, there := r.queues[collectionKey{}]; there {
+	if _, ok := r.queues[collectionKey{}]; ok {
 		t.Error("an answered question is still there")
 	}
 }
 
 func TestConcurrentAnswersAreNewerThanTheirQuestions(t *testing.T) {
-	s := &counting{let: make(chan struct{})}
-	close(s.let)
+	s := &counting{release: make(chan struct{})}
+	close(s.release)
 	r := newRevisions(s)
 	var all sync.WaitGroup
 	for range 8 {
@@ -90,18 +90,18 @@ func TestConcurrentAnswersAreNewerThanTheirQuestions(t *testing.T) {
 
 // A search that gives up cancels only a request of its own.
 func TestConcurrentSearchesGiveUp(t *testing.T) {
-	s := &counting{let: make(chan struct{})}
+	s := &counting{release: make(chan struct{})}
 	r := newRevisions(s)
-	leaving, leave := context.WithCancel(t.Context())
-	first := r.begin(leaving, uuid.Nil, uuid.Nil)
-	second, third := r.begin(leaving, uuid.Nil, uuid.Nil), r.begin(t.Context(), uuid.Nil, uuid.Nil)
-	leave()
+	cancelled, cancel := context.WithCancel(t.Context())
+	first := r.begin(cancelled, uuid.Nil, uuid.Nil)
+	second, third := r.begin(cancelled, uuid.Nil, uuid.Nil), r.begin(t.Context(), uuid.Nil, uuid.Nil)
+	cancel()
 	for _, answer := range []func() (int64, error){second, first} {
 		if _, err := answer(); !errors.Is(err, context.Canceled) {
 			t.Errorf("who gave up got %v", err)
 		}
 	}
-	close(s.let)
+	close(s.release)
 	if _, err := third(); err != nil {
 		t.Errorf("who stayed got %v", err)
 	}

@@ -21,7 +21,7 @@ type Storage interface {
 	// MatchLexical returns for each request the versions whose metadata satisfy the condition,
 	// whoever may see them. It returns schema.ErrInvalid for a value that cannot be a bound of a
 	// range.
-	MatchLexical(ctx context.Context, tenant, collection uuid.UUID, asked []Match) ([][]uuid.UUID, error)
+	MatchLexical(ctx context.Context, tenant, collection uuid.UUID, queries []Match) ([][]uuid.UUID, error)
 }
 
 // Load is a request for the state of a collection's live generation, as far as the caller does not

@@ -50,7 +50,7 @@ type cachedTermLists struct {
 }
 
 // cachedLists returns the cached lists of terms, and the terms whose pages a search needs.
-func (c *StatisticsCache) cachedLists(terms []string) (known []cachedTermLists, lacking []string) {
+func (c *StatisticsCache) cachedLists(terms []string) (known []cachedTermLists, missing []string) {
 	if len(terms) > maxCachedLookups {
 		return nil, terms
 	}
@@ -59,12 +59,12 @@ func (c *StatisticsCache) cachedLists(terms []string) (known []cachedTermLists, 
 	defer c.mu.Unlock()
 	for _, t := range terms {
 		if lists := c.terms[t]; lists == nil || slices.ContainsFunc(lists.lists, func(l segmentList) bool { return l.large }) {
-			lacking = append(lacking, t)
+			missing = append(missing, t)
 		} else {
 			known = append(known, cachedTermLists{t, lists})
 		}
 	}
-	return known, lacking
+	return known, missing
 }
 
 // setLists sets the lists of terms, from the cache or the view.

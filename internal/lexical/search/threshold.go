@@ -11,8 +11,9 @@ import (
 const (
 	// levels is how many levels of scores are counted.
 	levels = 1024
-	// surplus is how many units more than 2k are collected before all but the k best are dropped.
-	surplus = 1024
+	// maxSurplus is how many units more than 2k are collected before all but the k best are
+	// dropped.
+	maxSurplus = 1024
 )
 
 // foundUnit is a unit of a segment, or a cluster by its number, with its score.
@@ -55,7 +56,7 @@ func (t *top) add(p foundUnit) {
 	if p.score == t.last.score && t.ordered(t.last, p) < 0 {
 		return
 	}
-	if len(t.units) >= 2*t.k+surplus {
+	if len(t.units) >= 2*t.k+maxSurplus {
 		t.prune()
 		if p.score < t.threshold {
 			return

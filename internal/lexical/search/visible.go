@@ -133,11 +133,11 @@ func (v *View) visibleTo(l *liveEntries, groups []string) ([]Bits, error) {
 		if err != nil {
 			return nil, err
 		}
-		if living := l.live[i]; set == nil {
-			set = living
-		} else if living != nil {
+		if live := l.live[i]; set == nil {
+			set = live
+		} else if live != nil {
 			for w := range set {
-				set[w] &= living[w]
+				set[w] &= live[w]
 			}
 		}
 		sets[i] = set

@@ -87,7 +87,7 @@ func TestManyMaySearchAView(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					if why := s.oracle.differ(q, got); why != "" {
+					if why := s.oracle.diff(q, got); why != "" {
 						t.Errorf("%s: %s", unit, why)
 					}
 				}

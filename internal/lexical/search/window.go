@@ -109,13 +109,13 @@ func (w *window) essential() (first int) {
 		}
 	}
 	sortByHighest(w.active)
-	least := w.s.top.threshold
+	threshold := w.s.top.threshold
 	sum := score(0)
 	w.sums = append(w.sums[:0], 0)
 	for i, c := range w.active {
 		sum += c.highest
 		w.sums = append(w.sums, sum)
-		if sum < least {
+		if sum < threshold {
 			first = i + 1
 		}
 	}
@@ -147,12 +147,12 @@ func (w *window) score(essential int) {
 	for _, c := range w.active[essential:] {
 		w.addAll(c)
 	}
-	least := w.s.top.threshold
+	threshold := w.s.top.threshold
 	if essential == 0 {
 		w.s.result.Scored += w.count()
 	}
 	for i := essential - 1; i >= 0; i-- {
-		n := w.prune(least - w.sums[i+1])
+		n := w.prune(threshold - w.sums[i+1])
 		if i == essential-1 {
 			w.s.result.Scored += n
 		}
@@ -173,7 +173,7 @@ func (w *window) count() (n int) {
 }
 
 // prune drops the candidates that score below least, and returns how many are left.
-func (w *window) prune(least score) (n int) {
+func (w *window) prune(threshold score) (n int) {
 	for i, word := range w.found[:(w.end-w.base+63)/64] {
 		if word == 0 {
 			continue
@@ -182,7 +182,7 @@ func (w *window) prune(least score) (n int) {
 		remaining := uint64(0)
 		for ; word != 0; word &= word - 1 {
 			at := bits.TrailingZeros64(word) & 63
-			below := (scores[at] - least) >> 63 // all ones where it is, else zero
+			below := (scores[at] - threshold) >> 63 // all ones where it is, else zero
 			scores[at] &^= below
 			remaining |= uint64(below+1) << at
 		}
@@ -195,7 +195,7 @@ func (w *window) prune(least score) (n int) {
 // collect adds the candidates to the best units, and clears them.
 func (w *window) collect() {
 	top := &w.s.top
-	least := top.threshold
+	threshold := top.threshold
 	for i, word := range w.found[:(w.end-w.base+63)/64] {
 		if word == 0 {
 			continue
@@ -206,7 +206,7 @@ func (w *window) collect() {
 			at := bits.TrailingZeros64(word) & 63
 			total := scores[at]
 			scores[at] = 0
-			if total < least {
+			if total < threshold {
 				continue
 			}
 			unit := w.base + uint32(i*64+at)
@@ -214,7 +214,7 @@ func (w *window) collect() {
 				continue
 			}
 			top.add(foundUnit{total, int32(w.segment), unit})
-			least = top.threshold
+			threshold = top.threshold
 		}
 	}
 }

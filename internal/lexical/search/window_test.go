@@ -18,9 +18,9 @@ import (
 
 var nested = []schema.Unit{schema.UnitPassage, schema.UnitSection, schema.UnitDocument}
 
-// wordy returns documents with words that are frequent, rare, or frequent in a few places. Many
-// passages have the same terms and the same length.
-func wordy(r *rand.Rand, s *corpus, documents int) (docs []segment.VersionText) {
+// randomDocuments returns documents with words that are frequent, rare, or frequent in a few
+// places. Many passages have the same terms and the same length.
+func randomDocuments(r *rand.Rand, s *corpus, documents int) (docs []segment.VersionText) {
 	for range documents {
 		doc := segment.VersionText{Entry: s.id(0), Version: s.id(uint8(r.IntN(256))), Title: []string{"title"}}
 		if r.IntN(3) == 0 {
@@ -67,7 +67,7 @@ func (s *corpus) check(t *testing.T, q lexical.TermQuery, k ...int) (pruned int)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if why := differs(want, st, q.K, got); why != "" {
+				if why := diffHits(want, st, q.K, got); why != "" {
 					t.Errorf("%d %ss of %q for %q, %d segments: %s", q.K, q.Unit, q.Terms, q.Groups, len(s.segments), why)
 				}
 				pruned += got.Pruned
@@ -81,7 +81,7 @@ func TestWhatIsPassedOverIsNotAmongTheBest(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))
 	s := newCorpus(t, segment.DefaultLayout)
-	docs := wordy(r, s, 2000)
+	docs := randomDocuments(r, s, 2000)
 	s.add(docs...)
 	// The last k is more than there are units.
 	if pruned := s.check(t, lexical.TermQuery{}, 1, 10, 100, 50_000); pruned < 200 {
@@ -94,17 +94,17 @@ func TestDeadEntriesInBlocksThatArePassedOver(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(5, 6))
 	s := newCorpus(t, segment.DefaultLayout)
-	s.add(wordy(r, s, 1500)...)
+	s.add(randomDocuments(r, s, 1500)...)
 	// The documents that score best are dead, so that bounds are of missing units, and so is every
 	// fourth of the others.
 	best, _ := s.oracle.search(lexical.TermQuery{Unit: schema.UnitDocument, Terms: []string{"rare", "few"}})
 	slices.SortFunc(best, func(a, b lexical.Hit) int { return -compareFloats(a.Score, b.Score) })
-	gone := map[uuid.UUID]bool{}
+	removed := map[uuid.UUID]bool{}
 	for _, h := range best[:20] {
-		gone[h.Ref.Version] = true
+		removed[h.Ref.Version] = true
 	}
 	for i := len(s.oracle.documents) - 1; i >= 0; i-- {
-		if gone[s.oracle.documents[i].Version] || r.IntN(4) == 0 {
+		if removed[s.oracle.documents[i].Version] || r.IntN(4) == 0 {
 			s.markDead(i)
 		}
 	}
@@ -116,7 +116,7 @@ func TestManySegmentsFindWhatOneFinds(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	s := newCorpus(t, segment.DefaultLayout)
 	for i := range 40 {
-		s.add(wordy(r, s, 1+i*i/20)...) // of different sizes
+		s.add(randomDocuments(r, s, 1+i*i/20)...) // of different sizes
 	}
 	for i := 0; i < len(s.oracle.documents); i += 7 {
 		s.markDead(i)
@@ -178,13 +178,13 @@ func TestListsThatAreNotRemembered(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(13, 14))
 	s := newCorpus(t, segment.Layout{Block: 4, Target: 256, Limit: 384, Room: 64})
-	s.add(wordy(r, s, 200)...)
-	s.add(wordy(r, s, 3)...)
+	s.add(randomDocuments(r, s, 200)...)
+	s.add(randomDocuments(r, s, 3)...)
 	s.check(t, lexical.TermQuery{}, 10)
 	v := s.view(lexical.TermQuery{Terms: []string{"often", "rare"}})
-	life := newLiveEntries(v)
+	live := newLiveEntries(v)
 	for term, large := range map[string]bool{"often": true, "rare": false} {
-		lists, err := v.findTerm(term, life)
+		lists, err := v.findTerm(term, live)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -210,29 +210,29 @@ func TestKnownListsNeedNoPages(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(15, 16))
 	s := newCorpus(t, segment.Layout{Block: 4, Target: 256, Limit: 384, Room: 64})
-	s.add(wordy(r, s, 200)...)
-	s.add(wordy(r, s, 20)...)
+	s.add(randomDocuments(r, s, 200)...)
+	s.add(randomDocuments(r, s, 20)...)
 	q := lexical.TermQuery{Unit: schema.UnitSection, Terms: []string{"often", "few", "absent"}, K: 10}
 	v := s.view(q)
 	v.Statistics = NewStatisticsCache()
-	if known, lacking := v.Statistics.cachedLists(q.Terms); len(known) > 0 || !slices.Equal(lacking, q.Terms) {
-		t.Fatalf("%d terms are known before the first search, and not %q", len(known), lacking)
+	if known, missing := v.Statistics.cachedLists(q.Terms); len(known) > 0 || !slices.Equal(missing, q.Terms) {
+		t.Fatalf("%d terms are known before the first search, and not %q", len(known), missing)
 	}
 	if _, err := v.Search(q); err != nil {
 		t.Fatal(err)
 	}
-	known, lacking := v.Statistics.cachedLists(q.Terms)
-	if len(known) != 2 || !slices.Equal(lacking, []string{"often"}) { // it has too many blocks
-		t.Fatalf("%d terms are known, and not %q", len(known), lacking)
+	known, missing := v.Statistics.cachedLists(q.Terms)
+	if len(known) != 2 || !slices.Equal(missing, []string{"often"}) { // it has too many blocks
+		t.Fatalf("%d terms are known, and not %q", len(known), missing)
 	}
-	less := s.view(lexical.TermQuery{Terms: lacking})
+	less := s.view(lexical.TermQuery{Terms: missing})
 	less.lists, less.Statistics = known, v.Statistics
 	clear(less.Statistics.terms) // as if other lists had been cached meanwhile
 	got, err := less.Search(q)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if why := s.oracle.differ(q, got); why != "" {
+	if why := s.oracle.diff(q, got); why != "" {
 		t.Error(why)
 	}
 }

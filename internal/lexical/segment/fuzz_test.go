@@ -38,16 +38,16 @@ func fuzzSegment(f *testing.F) (Built, *Header) {
 	return built, s
 }
 
-// reseal gives data a correct checksum, so that the decoder reads arbitrary bytes.
-func reseal(data []byte) []byte {
+// fixChecksum gives data a correct checksum, so that the decoder reads arbitrary bytes.
+func fixChecksum(data []byte) []byte {
 	if len(data) < 4 {
 		return appendChecksum(data)
 	}
 	return binary.LittleEndian.AppendUint32(bytes.Clone(data[:len(data)-4]), crc32.Checksum(data[:len(data)-4], castagnoli))
 }
 
-// unlessWritten fails if bytes that were not written are read without an error.
-func unlessWritten(t *testing.T, data []byte, written [][]byte, err error) {
+// expectErrorUnlessWritten fails if bytes that were not written are read without an error.
+func expectErrorUnlessWritten(t *testing.T, data []byte, written [][]byte, err error) {
 	t.Helper()
 	if err != nil {
 		if !errors.Is(err, ErrCorrupt) {
@@ -73,8 +73,8 @@ func FuzzOpenSegment(f *testing.F) {
 	f.Add([]byte(nil))
 	f.Fuzz(func(t *testing.T, header []byte) {
 		_, err := OpenHeader(uuid.UUID{1}, header)
-		unlessWritten(t, header, [][]byte{built.Header}, err)
-		s, err := OpenHeader(uuid.UUID{1}, reseal(header))
+		expectErrorUnlessWritten(t, header, [][]byte{built.Header}, err)
+		s, err := OpenHeader(uuid.UUID{1}, fixChecksum(header))
 		if err != nil {
 			return
 		}
@@ -96,8 +96,8 @@ func FuzzDecodePage(f *testing.F) {
 	f.Add([]byte(nil))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		_, err := DecodePage(data)
-		unlessWritten(t, data, written, err)
-		page, err := DecodePage(reseal(data))
+		expectErrorUnlessWritten(t, data, written, err)
+		page, err := DecodePage(fixChecksum(data))
 		if err != nil {
 			return
 		}
@@ -142,8 +142,8 @@ func FuzzOpenDirectory(f *testing.F) {
 			pages = append(pages, p.Data)
 		}
 		_, err := OpenDirectory(s, pages)
-		unlessWritten(t, data, [][]byte{first}, err)
-		pages[0] = reseal(data)
+		expectErrorUnlessWritten(t, data, [][]byte{first}, err)
+		pages[0] = fixChecksum(data)
 		if _, err := OpenDirectory(s, pages); err != nil && !errors.Is(err, ErrCorrupt) {
 			t.Fatal(err)
 		}

@@ -65,7 +65,7 @@ func Stress(t *testing.T, factory func(t *testing.T) lifecycle.Service) {
 		if err := s.Start(ctx); !errors.Is(err, context.Canceled) {
 			t.Errorf("Start with a context that is over: got %v, want context.Canceled", err)
 		}
-		over(t, s)
+		expectDone(t, s)
 		start(t, s)
 		stop(t, s)
 	})
@@ -86,7 +86,7 @@ func Stress(t *testing.T, factory func(t *testing.T) lifecycle.Service) {
 		if err := s.Stop(ctx); err != nil && !errors.Is(err, context.Canceled) {
 			t.Errorf("Stop with a context that is over: got %v, want nil or context.Canceled", err)
 		}
-		over(t, s)
+		expectDone(t, s)
 	})
 	check("concurrently", func(t *testing.T, s lifecycle.Service) {
 		ctx := waittest.Context(t)
@@ -132,7 +132,7 @@ func stop(t *testing.T, s lifecycle.Service) {
 	if err := s.Stop(waittest.Context(t)); err != nil {
 		t.Fatalf("Stop: %v", err)
 	}
-	over(t, s)
+	expectDone(t, s)
 	if err := s.Err(); err != nil {
 		t.Errorf("Err after a clean Stop: got %v, want nil", err)
 	}
@@ -150,7 +150,7 @@ func running(t *testing.T, s lifecycle.Service) {
 	}
 }
 
-func over(t *testing.T, s lifecycle.Service) {
+func expectDone(t *testing.T, s lifecycle.Service) {
 	t.Helper()
 	select {
 	case <-s.Done():

@@ -75,9 +75,9 @@ max_client_conn = 200
 		_ = conn.Close()
 		return ""
 	})
-	through := url.URL{Scheme: "postgres", User: url.UserPassword(server.User, server.Password), Path: "/" + server.Database}
-	through.RawQuery = url.Values{"host": {dir}, "port": {"6432"}, "sslmode": {"disable"}}.Encode()
-	return through.String()
+	poolerURL := url.URL{Scheme: "postgres", User: url.UserPassword(server.User, server.Password), Path: "/" + server.Database}
+	poolerURL.RawQuery = url.Values{"host": {dir}, "port": {"6432"}, "sslmode": {"disable"}}.Encode()
+	return poolerURL.String()
 }
 
 // startPooler starts PgBouncer, which refuses to run as root, as another user if we are root. It

@@ -179,7 +179,7 @@ func (a *Answerer) ask(ctx context.Context, in wire.QuestionInput) (schema.Answe
 	if err != nil {
 		return schema.Answer{}, err
 	}
-	rounds, err := a.improve(ctx, in, q, made{round: 1, found: found, reply: reply})
+	rounds, err := a.improve(ctx, in, q, answerRound{round: 1, found: found, reply: reply})
 	if err != nil {
 		return schema.Answer{}, err
 	}
@@ -323,7 +323,7 @@ func (a *Answerer) generate(ctx context.Context, in wire.QuestionInput, q Questi
 	}
 	at := step(in, round, found)
 	request := wire.LLMRequest{Envelope: wire.Header(), Tenant: in.Tenant, Step: at, Task: wire.LLMTask(at.Step), Question: q.Query.Text,
-		Passages: passagesOf(sent(found.Candidates)), Versions: versionsOf(sent(found.Candidates))}
+		Passages: passagesOf(fitting(found.Candidates)), Versions: versionsOf(fitting(found.Candidates))}
 	if !found.Skipped {
 		request.Choices, request.Prompt, request.Risk = q.Query.Choices, plan.Prompt, q.Query.Risk
 	}
@@ -342,8 +342,8 @@ func passagesOf(candidates []schema.Candidate) []wire.LLMPassage {
 	return out
 }
 
-// sent returns the candidates that fit into a language model's request.
-func sent(candidates []schema.Candidate) []schema.Candidate {
+// fitting returns the candidates that fit into a language model's request.
+func fitting(candidates []schema.Candidate) []schema.Candidate {
 	tokens := 0
 	for i, c := range candidates {
 		if tokens += c.Tokens; tokens > maxPassageTokens && i > 0 {
@@ -353,7 +353,7 @@ func sent(candidates []schema.Candidate) []schema.Candidate {
 	return candidates
 }
 
-func (a *Answerer) finish(ctx context.Context, in wire.QuestionInput, q Question, rounds []made) (out schema.Answer, err error) {
+func (a *Answerer) finish(ctx context.Context, in wire.QuestionInput, q Question, rounds []answerRound) (out schema.Answer, err error) {
 	ctx, end := a.span(ctx, in, StepFinish)
 	defer func() { end(err) }()
 	if err = a.store.SetStage(ctx, in, StepFinish); err != nil {
@@ -365,7 +365,7 @@ func (a *Answerer) finish(ctx context.Context, in wire.QuestionInput, q Question
 	}
 	kept := best(rounds)
 	found, reply := kept.found, kept.reply
-	citations, at, differing, err := a.cite(ctx, q, sent(found.Candidates), reply.Quotes)
+	citations, at, differing, err := a.cite(ctx, q, fitting(found.Candidates), reply.Quotes)
 	if err != nil {
 		return schema.Answer{}, err
 	}
@@ -383,7 +383,7 @@ func (a *Answerer) finish(ctx context.Context, in wire.QuestionInput, q Question
 		out.Answer, out.Citations, out.Sentences = schema.NoAnswer, []schema.Citation{}, nil
 	}
 	if out.Supported {
-		out.Notes = append(otherPeriods(q.Query.Text, out.Citations), differing[:min(len(differing), maxDiffering)]...)
+		out.Notes = append(otherPeriods(q.Query.Text, out.Citations), differing[:min(len(differing), maxNotes)]...)
 	}
 	if out.Usage, err = a.spent(ctx, in, kept); err != nil {
 		return schema.Answer{}, err

@@ -36,7 +36,7 @@ func TestComputedNumbersAreChecked(t *testing.T) {
 		reply := wire.LLMReply{Text: sentence, Sentences: []wire.ReplySentence{{Start: 0, End: len(sentence), Quotes: []int{0, 1, 2}, Computed: c.computed}}}
 		var q Question
 		q.Query.Text = "What was the percentage change in product revenue from 2021 to 2022?"
-		out, _ := sentencesOf(q, reply, []int{0, 1, 2}, proofs, unasked)
+		out, _ := sentencesOf(q, reply, []int{0, 1, 2}, proofs, notCompared)
 		if len(out) != 1 || out[0].Supported != c.want {
 			t.Errorf("%s: %+v", name, out)
 		}

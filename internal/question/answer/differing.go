@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	maxDiffering = 4   // maximum number of notes of an answer
-	maxSaid      = 200 // maximum number of characters of a sentence in a note
+	maxNotes        = 4   // maximum number of notes of an answer
+	maxNoteSentence = 200 // maximum number of characters of a sentence in a note
 )
 
 // otherVersions returns notes on the sentences of a candidate's quote [start, end) that differ in
@@ -28,35 +28,35 @@ func otherVersions(c schema.Candidate, start, end int, sections map[uuid.UUID]sc
 		if s := n.Span; !ok || s.Start < 0 || s.End > len(section.Text) || s.Start >= s.End {
 			continue
 		}
-		there := section.Text[n.Span.Start:n.Span.End]
+		sentence := section.Text[n.Span.Start:n.Span.End]
 		for _, r := range text.Sentences(c.Text) {
 			if r.Start >= end || start >= r.End {
 				continue
 			}
 			own := strings.TrimSpace(c.Text[r.Start:r.End])
-			if other, same := text.Counterpart(own, there); other != "" && !same {
-				out = append(out, differ(c.ExternalID, own, n, other))
+			if other, same := text.Counterpart(own, sentence); other != "" && !same {
+				out = append(out, versionNote(c.ExternalID, own, n, other))
 			}
 		}
 	}
 	return out
 }
 
-// differ returns a note that names both documents and says which is newer.
-func differ(document, said string, n schema.NearPassage, other string) string {
+// versionNote returns a note that names both documents and says which is newer.
+func versionNote(document, quoted string, n schema.NearPassage, other string) string {
 	by := fmt.Sprintf(" (newer, by %s)", n.By)
 	own, theirs := by, ""
 	if n.Newer {
 		own, theirs = "", by
 	}
-	return fmt.Sprintf("Versions differ: %s%s says “%s”; %s%s says “%s”.", document, own, clip(said), n.Document, theirs, clip(other))
+	return fmt.Sprintf("Versions differ: %s%s says “%s”; %s%s says “%s”.", document, own, clip(quoted), n.Document, theirs, clip(other))
 }
 
-// clip returns a sentence on one line, shortened to maxSaid characters.
+// clip returns a sentence on one line, shortened to maxNoteSentence characters.
 func clip(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
-	if utf8.RuneCountInString(s) <= maxSaid {
+	if utf8.RuneCountInString(s) <= maxNoteSentence {
 		return s
 	}
-	return string([]rune(s)[:maxSaid-1]) + "…"
+	return string([]rune(s)[:maxNoteSentence-1]) + "…"
 }

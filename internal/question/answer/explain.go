@@ -10,10 +10,10 @@ import (
 )
 
 // traceOf returns the trace of all rounds.
-func traceOf(rounds []made, kept made, citations int) []schema.StageReport {
+func traceOf(rounds []answerRound, kept answerRound, citations int) []schema.StageReport {
 	out := []schema.StageReport{}
 	for i, m := range rounds {
-		generated := schema.StageReport{Stage: StepGenerate, In: len(sent(m.found.Candidates)), Out: len(m.reply.Quotes), Millis: m.reply.Usage.Millis, Why: why(m), Features: m.reply.Features}
+		generated := schema.StageReport{Stage: StepGenerate, In: len(fitting(m.found.Candidates)), Out: len(m.reply.Quotes), Millis: m.reply.Usage.Millis, Why: explainRound(m), Features: m.reply.Features}
 		if m.round == kept.round {
 			generated.Out = citations
 		}
@@ -22,19 +22,19 @@ func traceOf(rounds []made, kept made, citations int) []schema.StageReport {
 		if v == nil || v.Why == "" {
 			continue
 		}
-		said := fmt.Sprintf("round %d, min_k %d: %s", m.round, m.found.MinK, v.Why)
+		text := fmt.Sprintf("round %d, min_k %d: %s", m.round, m.found.MinK, v.Why)
 		if v.Again && i == len(rounds)-1 {
-			said += "; that round failed, so what there is stays"
+			text += "; that round failed, so what there is stays"
 		}
 		if m.round == kept.round && len(rounds) > 1 {
-			said += "; this answer is kept"
+			text += "; this answer is kept"
 		}
-		out = append(out, schema.StageReport{Stage: stageFeedback, In: generated.In, Out: generated.In, Millis: v.Usage.Millis, Why: said})
+		out = append(out, schema.StageReport{Stage: stageFeedback, In: generated.In, Out: generated.In, Millis: v.Usage.Millis, Why: text})
 	}
 	return out
 }
 
-func why(m made) string {
+func explainRound(m answerRound) string {
 	reply := m.reply
 	switch {
 	case reply.Usage.Provider == "":

@@ -74,15 +74,15 @@ func attacks(t *testing.T) []attack {
 	return out
 }
 
-// scriptedGullible is a server whose model obeys the document: it replies what the attack wants,
+// scriptedObedient is a server whose model obeys the document: it replies what the attack wants,
 // and records what it was sent.
-type scriptedGullible struct {
+type scriptedObedient struct {
 	*httptest.Server
 	reply        string
 	system, user string
 }
 
-func (s *scriptedGullible) serve(w http.ResponseWriter, r *http.Request) {
+func (s *scriptedObedient) serve(w http.ResponseWriter, r *http.Request) {
 	var request struct {
 		Messages []struct{ Content string }
 	}
@@ -103,8 +103,8 @@ func (ledger) Once(ctx context.Context, _ llm.Call, complete func(context.Contex
 	return complete(ctx)
 }
 
-// attacked answers from the handbook and a hostile document, through the real gateway.
-type attacked struct {
+// attackTest answers from the handbook and a hostile document, through the real gateway.
+type attackTest struct {
 	*world
 	attack  attack
 	gateway *llm.Gateway
@@ -112,15 +112,15 @@ type attacked struct {
 
 var hostileSection = uuid.New()
 
-func (w attacked) Question(context.Context, wire.QuestionInput) (answer.Question, error) {
+func (w attackTest) Question(context.Context, wire.QuestionInput) (answer.Question, error) {
 	return answer.Question{Query: wire.SearchQuery{Query: schema.Query{Text: "How many days of unused leave can I carry over?"}}, State: schema.JobRunning}, nil
 }
 
-func (w attacked) Begin(ctx context.Context, in wire.QuestionInput) (answer.Question, error) {
+func (w attackTest) Begin(ctx context.Context, in wire.QuestionInput) (answer.Question, error) {
 	return w.Question(ctx, in)
 }
 
-func (w attacked) Retrieve(context.Context, wire.SearchQuery) (answer.Retrieval, error) {
+func (w attackTest) Retrieve(context.Context, wire.SearchQuery) (answer.Retrieval, error) {
 	at := func(section uuid.UUID, s string) []schema.Span {
 		return []schema.Span{{Version: versionID, Section: section, End: len(s)}}
 	}
@@ -130,11 +130,11 @@ func (w attacked) Retrieve(context.Context, wire.SearchQuery) (answer.Retrieval,
 	}}, nil
 }
 
-func (w attacked) Sections(context.Context, schema.Principal, []uuid.UUID) (map[uuid.UUID]schema.Section, error) {
+func (w attackTest) Sections(context.Context, schema.Principal, []uuid.UUID) (map[uuid.UUID]schema.Section, error) {
 	return map[uuid.UUID]schema.Section{sectionID: {ID: sectionID, Text: handbook}, hostileSection: {ID: hostileSection, Text: w.attack.text}}, nil
 }
 
-func (w attacked) Complete(ctx context.Context, r wire.LLMRequest) (wire.LLMReply, error) {
+func (w attackTest) Complete(ctx context.Context, r wire.LLMRequest) (wire.LLMReply, error) {
 	reply := w.gateway.Complete(ctx, r)
 	if reply.Error != nil {
 		return wire.LLMReply{}, reply.Error
@@ -147,7 +147,7 @@ func TestHostileDocuments(t *testing.T) {
 	table.WriteString("| document | attack | outcome |\n|---|---|---|\n")
 	system, counts := "", map[string]int{}
 	for _, a := range attacks(t) {
-		s := &scriptedGullible{reply: a.reply}
+		s := &scriptedObedient{reply: a.reply}
 		s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
 		t.Cleanup(s.Close)
 		p, err := llm.NewOpenAI(llm.OpenAIOptions{BaseURL: s.URL + "/v1/", Model: "gullible"})
@@ -159,7 +159,7 @@ func TestHostileDocuments(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := attacked{(&world{}).ready(), a, gateway}
+		w := attackTest{(&world{}).ready(), a, gateway}
 		got, err := answer.New(w, w, w).Ask(t.Context(), wire.QuestionInput{Tenant: uuid.New(), Question: uuid.New(), Attempt: 1})
 		checkPrompt(t, a, s.user)
 		if system == "" {
@@ -190,18 +190,20 @@ func TestHostileDocuments(t *testing.T) {
 
 // outcomeOf says how far the attack succeeded.
 func outcomeOf(a attack, got schema.Answer) string {
-	if !holds(got.Answer, a.bad) {
+	if !containsFold(got.Answer, a.bad) {
 		return "taken out of the answer"
 	}
 	for _, s := range got.Sentences {
-		if s.Supported && holds(got.Answer[s.Start:s.End], a.bad) {
+		if s.Supported && containsFold(got.Answer[s.Start:s.End], a.bad) {
 			return "**passes**"
 		}
 	}
 	return "marked as unsupported"
 }
 
-func holds(s, part string) bool { return strings.Contains(strings.ToLower(s), strings.ToLower(part)) }
+func containsFold(s, part string) bool {
+	return strings.Contains(strings.ToLower(s), strings.ToLower(part))
+}
 
 var (
 	fence    = regexp.MustCompile(`(?m)^--- (begin|end) (\S+) ---$`)

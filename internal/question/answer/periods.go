@@ -21,20 +21,20 @@ func otherPeriods(question string, citations []schema.Citation) []string {
 	if len(asked) == 0 {
 		return nil
 	}
-	said := map[string]map[int]bool{} // the years in the quotes, by document
+	years := map[string]map[int]bool{} // the years in the quotes, by document
 	for _, c := range citations {
-		if said[c.Document] == nil {
-			said[c.Document] = map[int]bool{}
+		if years[c.Document] == nil {
+			years[c.Document] = map[int]bool{}
 		}
-		maps.Copy(said[c.Document], identity.Years(c.Quote))
+		maps.Copy(years[c.Document], identity.Years(c.Quote))
 	}
 	var out []string
 	for _, c := range citations {
-		quoted, ok := said[c.Document]
+		quoted, ok := years[c.Document]
 		if !ok {
 			continue // already noted
 		}
-		delete(said, c.Document)
+		delete(years, c.Document)
 		named := identity.Years(c.Document + "\n" + c.Title)
 		if len(named) > 0 && !identity.Overlap(asked, named) && !identity.Overlap(asked, quoted) {
 			out = append(out, fmt.Sprintf("The question asks for %s; %s is of %s.", list(asked), name(c), list(named)))

@@ -66,9 +66,9 @@ func CompareWithReader(sentence, question string, read []ReaderSpan) ReaderVerdi
 	return NoVerdict
 }
 
-// viewOfAll combines the verdicts of all citations of a sentence: SameAnswer if one has it,
+// combineVerdicts combines the verdicts of all citations of a sentence: SameAnswer if one has it,
 // OtherAnswer if all have it. A sentence that a quote contains verbatim is no other answer.
-func viewOfAll(sentence, question string, cited []int, proofs map[int]Evidence) ReaderVerdict {
+func combineVerdicts(sentence, question string, cited []int, proofs map[int]Evidence) ReaderVerdict {
 	others := 0
 	for _, i := range cited {
 		switch view := CompareWithReader(sentence, question, proofs[i].Read); {
@@ -84,15 +84,15 @@ func viewOfAll(sentence, question string, cited []int, proofs map[int]Evidence) 
 	return NoVerdict
 }
 
-// longAnswer is the maximum number of content words that a sentence adds and still counts as the
+// maxShortWords is the maximum number of content words that a sentence adds and still counts as the
 // short answer that a reader finds.
-const longAnswer = 12
+const maxShortWords = 12
 
 // answers reports whether a sentence is the answer, not a detail that follows it: it is the only
 // sentence, or it repeats the question.
 func answers(sentence, question string, alone bool) bool {
 	adds := text.Adds(sentence, question)
-	return adds.Words() <= longAnswer && (alone || adds.Repeats >= 0.5)
+	return adds.Words() <= maxShortWords && (alone || adds.Repeats >= 0.5)
 }
 
 // stepRead is the step of the call to the reader.
@@ -101,15 +101,15 @@ const stepRead = "read"
 // read asks the model pack's reader, through the gateway's provider that has it, for the parts of
 // the citations' quotes that answer the question. If there is no reader, or it fails, proofs stay
 // as they are, and the rules decide.
-func (a *Answerer) read(ctx context.Context, in wire.QuestionInput, q Question, m made, proofs map[int]Evidence) {
+func (a *Answerer) read(ctx context.Context, in wire.QuestionInput, q Question, m answerRound, proofs map[int]Evidence) {
 	provider := m.reply.Usage.Provider
 	if provider == "" || provider == extractive || m.found.Skipped || len(proofs) == 0 || len(q.Query.Choices) > 0 {
 		return
 	}
-	ctx, cancel := leavingTime(ctx)
+	ctx, cancel := reserveTime(ctx)
 	defer cancel()
 	request := wire.LLMRequest{Envelope: wire.Header(), Tenant: in.Tenant, Task: wire.TaskRead, Provider: extractive, Question: q.Query.Text,
-		Step: wire.Step{Question: in.Question, Round: m.round, Step: stepRead}, Versions: versionsOf(sent(m.found.Candidates))}
+		Step: wire.Step{Question: in.Question, Round: m.round, Step: stepRead}, Versions: versionsOf(fitting(m.found.Candidates))}
 	for i := range len(proofs) {
 		title, _, _ := strings.Cut(proofs[i].Context, "\n")
 		request.Passages = append(request.Passages, wire.LLMPassage{Title: title, Text: proofs[i].Quote})

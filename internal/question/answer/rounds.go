@@ -34,8 +34,8 @@ type Verdict struct {
 	Usage  schema.Usage `json:"usage"` // of the judgement
 }
 
-// made is a round: what was selected, and the reply that was generated from it.
-type made struct {
+// answerRound is a round: what was selected, and the reply that was generated from it.
+type answerRound struct {
 	round int
 	found Retrieval
 	reply wire.LLMReply
@@ -57,8 +57,8 @@ func (a *Answerer) Judge(ctx context.Context, in wire.QuestionRound) (again bool
 }
 
 // rounds loads the rounds up to the last one; those without a generated answer are left out.
-func (a *Answerer) rounds(ctx context.Context, in wire.QuestionInput, last int) ([]made, error) {
-	var out []made
+func (a *Answerer) rounds(ctx context.Context, in wire.QuestionInput, last int) ([]answerRound, error) {
+	var out []answerRound
 	for round := 1; round <= last; round++ {
 		found, err := a.loadRetrieval(ctx, in, round)
 		if errors.Is(err, schema.ErrNotFound) && round > 1 {
@@ -67,7 +67,7 @@ func (a *Answerer) rounds(ctx context.Context, in wire.QuestionInput, last int) 
 		if err != nil {
 			return nil, err
 		}
-		m := made{round: round, found: found}
+		m := answerRound{round: round, found: found}
 		if found.generates() {
 			m.reply, err = a.store.Reply(ctx, in.Tenant, step(in, round, found))
 			if errors.Is(err, schema.ErrNotFound) && round > 1 {
@@ -88,9 +88,9 @@ func (a *Answerer) rounds(ctx context.Context, in wire.QuestionInput, last int) 
 // improve judges answers and generates others until one is good enough, and returns all rounds. It
 // does what the steps of a workflow do. Errors end it with the rounds so far, except that it
 // returns an error if the question was lost or the caller gave up.
-func (a *Answerer) improve(ctx context.Context, in wire.QuestionInput, q Question, first made) ([]made, error) {
-	rounds := []made{first}
-	within, cancel := leavingTime(ctx)
+func (a *Answerer) improve(ctx context.Context, in wire.QuestionInput, q Question, first answerRound) ([]answerRound, error) {
+	rounds := []answerRound{first}
+	within, cancel := reserveTime(ctx)
 	defer cancel()
 	for {
 		verdict, next, err := a.judge(within, in, q, rounds)
@@ -98,7 +98,7 @@ func (a *Answerer) improve(ctx context.Context, in wire.QuestionInput, q Questio
 			rounds[len(rounds)-1].found.Verdict = &verdict
 			return rounds, nil
 		}
-		m := made{round: len(rounds) + 1, found: next}
+		m := answerRound{round: len(rounds) + 1, found: next}
 		if err == nil {
 			rounds[len(rounds)-1].found.Verdict = &verdict
 			m.reply, err = a.generate(within, in, q, m.round, next)
@@ -116,8 +116,8 @@ func (a *Answerer) improve(ctx context.Context, in wire.QuestionInput, q Questio
 	}
 }
 
-// leavingTime shortens the deadline of ctx so that enough time is left to finish.
-func leavingTime(ctx context.Context) (context.Context, context.CancelFunc) {
+// reserveTime shortens the deadline of ctx so that enough time is left to finish.
+func reserveTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		return context.WithCancel(ctx)
@@ -127,7 +127,7 @@ func leavingTime(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // judge has the last round's answer judged, and stores the verdict. If another round follows, it
 // stores and returns that round's selection, too.
-func (a *Answerer) judge(ctx context.Context, in wire.QuestionInput, q Question, rounds []made) (out Verdict, next Retrieval, err error) {
+func (a *Answerer) judge(ctx context.Context, in wire.QuestionInput, q Question, rounds []answerRound) (out Verdict, next Retrieval, err error) {
 	ctx, end := a.span(ctx, in, StepJudge)
 	defer func() { end(err) }()
 	last := rounds[len(rounds)-1]
@@ -169,10 +169,10 @@ func (a *Answerer) judge(ctx context.Context, in wire.QuestionInput, q Question,
 // verdict has the answer judged. Again says that it is not good enough and that another round may
 // follow. None follows if the model that read the answer judged it by itself, because it reads the
 // same answer from more passages.
-func (a *Answerer) verdict(ctx context.Context, in wire.QuestionInput, q Question, m made, f FeedbackRule) Verdict {
+func (a *Answerer) verdict(ctx context.Context, in wire.QuestionInput, q Question, m answerRound, f FeedbackRule) Verdict {
 	request := wire.LLMRequest{Envelope: wire.Header(), Tenant: in.Tenant, Task: wire.TaskFeedback, Question: q.Query.Text,
 		Step:     wire.Step{Question: in.Question, Round: m.round, Step: string(wire.TaskFeedback)},
-		Passages: passagesOf(sent(m.found.Candidates)), Versions: versionsOf(sent(m.found.Candidates)), Answer: m.reply.Text, Confidence: confidence(m.reply)}
+		Passages: passagesOf(fitting(m.found.Candidates)), Versions: versionsOf(fitting(m.found.Candidates)), Answer: m.reply.Text, Confidence: confidence(m.reply)}
 	request.Deadline, _ = ctx.Deadline()
 	reply, err := a.generator.Complete(ctx, request)
 	if err == nil && reply.Feedback == nil {
@@ -188,7 +188,7 @@ func (a *Answerer) verdict(ctx context.Context, in wire.QuestionInput, q Questio
 		v.Why += fmt.Sprintf("; %d is enough", f.Least)
 	case m.round >= f.Rounds:
 		v.Why += fmt.Sprintf("; less than %d, but this is the last of %d rounds", f.Least, f.Rounds)
-	case request.Confidence != nil && reply.Usage.Provider == knowsNothing:
+	case request.Confidence != nil && reply.Usage.Provider == noModelProvider:
 		v.Why += fmt.Sprintf("; less than %d, but only another model's judgement begins another round", f.Least)
 	default:
 		v.Again = true
@@ -199,7 +199,7 @@ func (a *Answerer) verdict(ctx context.Context, in wire.QuestionInput, q Questio
 // confidence returns how sure the extractive provider is of its own answer; 0 if it refused to
 // answer. It returns nil for language models, which report no confidence.
 func confidence(reply wire.LLMReply) *float64 {
-	if reply.Usage.Provider != knowsNothing {
+	if reply.Usage.Provider != noModelProvider {
 		return nil
 	}
 	sure := 0.0
@@ -214,13 +214,13 @@ func confidence(reply wire.LLMReply) *float64 {
 
 // again selects for another round. It ends the loop if an earlier round had the same selection,
 // because the same passages give the same answer.
-func (a *Answerer) again(ctx context.Context, in wire.QuestionInput, q Question, rounds []made, v Verdict) (Verdict, Retrieval) {
+func (a *Answerer) again(ctx context.Context, in wire.QuestionInput, q Question, rounds []answerRound, v Verdict) (Verdict, Retrieval) {
 	last := rounds[len(rounds)-1]
 	minK := max(1, last.found.MinK+v.Adjust)
 	q.Query.Question = in.Question
 	next, err := a.retriever.Select(ctx, q.Query, rounds[0].found.Pool, minK)
 	next.MinK = minK
-	same := slices.IndexFunc(rounds, func(m made) bool { return m.found.selects(next) })
+	same := slices.IndexFunc(rounds, func(m answerRound) bool { return m.found.selects(next) })
 	switch {
 	case err != nil:
 		v.Again, v.Why = false, fmt.Sprintf("%s; nothing is selected again: %s", v.Why, schema.ToRemote(err).Message)
@@ -236,14 +236,14 @@ func (a *Answerer) again(ctx context.Context, in wire.QuestionInput, q Question,
 
 // selects reports whether another retrieval selects the same text in the same order.
 func (r Retrieval) selects(other Retrieval) bool {
-	return slices.EqualFunc(sent(r.Candidates), sent(other.Candidates), func(a, b schema.Candidate) bool { return slices.Equal(a.Spans, b.Spans) })
+	return slices.EqualFunc(fitting(r.Candidates), fitting(other.Candidates), func(a, b schema.Candidate) bool { return slices.Equal(a.Spans, b.Spans) })
 }
 
 // best returns the round whose answer was judged best; among equals one that the documents support,
 // then the first.
-func best(rounds []made) made {
+func best(rounds []answerRound) answerRound {
 	out := rounds[0]
-	score := func(m made) int {
+	score := func(m answerRound) int {
 		n := 0
 		if m.found.Verdict != nil {
 			n = 2 * m.found.Verdict.Score
@@ -265,7 +265,7 @@ func best(rounds []made) made {
 // and by the check of the answer. The provider is that of the kept answer. If a paid language model
 // was used, the usage of Sluice's own models is left out, because it costs nothing. Otherwise that
 // is the only usage, and the cost is nominal.
-func (a *Answerer) spent(ctx context.Context, in wire.QuestionInput, kept made) (schema.Usage, error) {
+func (a *Answerer) spent(ctx context.Context, in wire.QuestionInput, kept answerRound) (schema.Usage, error) {
 	out, err := a.store.Spent(ctx, in)
 	if err != nil {
 		return schema.Usage{}, err

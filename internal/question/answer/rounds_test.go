@@ -242,12 +242,12 @@ func TestAnswersAreJudgedAndMadeAnew(t *testing.T) {
 	broken := &schema.RemoteError{Code: schema.CodeOverloaded, Message: "no budget is left"}
 	up, down := func(n int) wire.Feedback { return wire.Feedback{Score: n, Adjust: 1} }, func(n int) wire.Feedback { return wire.Feedback{Score: n, Adjust: -1} }
 	for _, x := range []struct {
-		name   string
-		world  world
-		answer string
-		asked  string
-		rounds int
-		says   string // part of the explanation
+		name    string
+		world   world
+		answer  string
+		asked   string
+		rounds  int
+		message string // part of the explanation
 	}{
 		{"a plan that judges nothing", world{minK: 2}, "two", "answer 1", 1, "answered by scripted"},
 		{"good enough at once", world{minK: 2, rounds: 3, feedback: []wire.Feedback{up(9)}}, "two", "answer 1,feedback 1", 1, "round 1, min_k 2: the answer is worth 9 of 10, by scripted; 9 is enough"},
@@ -275,13 +275,13 @@ func TestAnswersAreJudgedAndMadeAnew(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", x.name, err)
 		}
-		for way, a := range map[string]schema.Answer{"asked": a, "in steps": later.ready().durable(t, in)} {
-			said := ""
+		for method, a := range map[string]schema.Answer{"asked": a, "in steps": later.ready().durable(t, in)} {
+			reasons := ""
 			for _, r := range a.Trace {
-				said += r.Stage + ": " + r.Why + "\n"
+				reasons += r.Stage + ": " + r.Why + "\n"
 			}
-			if a.Answer != x.answer || a.Rounds != x.rounds || !a.Supported || !strings.Contains(said, x.says) {
-				t.Errorf("%s, %s: got %q after %d rounds\n%s", x.name, way, a.Answer, a.Rounds, said)
+			if a.Answer != x.answer || a.Rounds != x.rounds || !a.Supported || !strings.Contains(reasons, x.message) {
+				t.Errorf("%s, %s: got %q after %d rounds\n%s", x.name, method, a.Answer, a.Rounds, reasons)
 			}
 		}
 		if got := strings.Join(now.asked, ","); got != x.asked {
@@ -368,10 +368,10 @@ func TestAnAnswerWithoutRetrievalIsUncited(t *testing.T) {
 func TestAReaderBeginsNoRoundByItself(t *testing.T) {
 	up := func(n int) wire.Feedback { return wire.Feedback{Score: n, Adjust: 1} }
 	for _, x := range []struct {
-		name  string
-		world world
-		asked string
-		says  string
+		name    string
+		world   world
+		asked   string
+		message string
 	}{
 		{"it is not sure", world{minK: 2, rounds: 3, reads: 0.4, judges: "extractive", feedback: []wire.Feedback{up(5)}}, "answer 1,feedback 1 sure by 0.4",
 			"the answer is worth 5 of 10, by extractive; less than 9, but only another model's judgement begins another round"},
@@ -387,12 +387,12 @@ func TestAReaderBeginsNoRoundByItself(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", x.name, err)
 		}
-		said := ""
+		reasons := ""
 		for _, r := range a.Trace {
-			said += r.Why + "\n"
+			reasons += r.Why + "\n"
 		}
-		if got := strings.Join(w.asked, ","); got != x.asked || !strings.Contains(said, x.says) {
-			t.Errorf("%s: asked %s, want %s\n%s", x.name, got, x.asked, said)
+		if got := strings.Join(w.asked, ","); got != x.asked || !strings.Contains(reasons, x.message) {
+			t.Errorf("%s: asked %s, want %s\n%s", x.name, got, x.asked, reasons)
 		}
 	}
 }

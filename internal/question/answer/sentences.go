@@ -22,18 +22,18 @@ const StageSupport = "support"
 
 // prove completes an answer that was made of m: its choice, its sentences, and whether any of them
 // is supported. at holds, for each of the reply's quotes, the index of its citation in out, or -1.
-func (a *Answerer) prove(ctx context.Context, out *schema.Answer, in wire.QuestionInput, q Question, m made, at []int) {
+func (a *Answerer) prove(ctx context.Context, out *schema.Answer, in wire.QuestionInput, q Question, m answerRound, at []int) {
 	reply, second := m.reply, a.askPairModel(ctx, in, q, m)
 	if reply.Choice >= 1 && reply.Choice <= len(q.Query.Choices) {
 		out.Choice = reply.Choice
 	}
 	if out.Uncited {
-		out.Sentences = unproved(out.Answer)
+		out.Sentences = uncitedSentences(out.Answer)
 		return
 	}
 	report, others := schema.StageReport{Stage: StageSupport}, 0
 	if out.Supported {
-		proofs := proofsOf(sent(m.found.Candidates), reply, at)
+		proofs := proofsOf(fitting(m.found.Candidates), reply, at)
 		a.read(ctx, in, q, m, proofs)
 		out.Sentences, others = sentencesOf(q, reply, at, proofs, second)
 		report.In = len(out.Sentences)
@@ -86,7 +86,7 @@ func sentencesOf(q Question, reply wire.LLMReply, at []int, proofs map[int]Evide
 		body := withoutComputed(reply.Text[c.Start:c.End], c.Computed)
 		s.Citations = supporting(body, q.Query.Text, proofs, claimed, second)
 		s.Supported = len(s.Citations) > 0
-		switch view := viewOfAll(body, q.Query.Text, s.Citations, proofs); {
+		switch view := combineVerdicts(body, q.Query.Text, s.Citations, proofs); {
 		case view == SameAnswer:
 			read = true
 		case view == OtherAnswer && answers(body, q.Query.Text, len(claims) == 1):
@@ -138,9 +138,9 @@ func supporting(sentence, question string, proofs map[int]Evidence, claimed []in
 	return out
 }
 
-// widest is the maximum number of bytes by which a quote is widened on either side: text without
+// maxWiden is the maximum number of bytes by which a quote is widened on either side: text without
 // full stops has sentences of any length.
-const widest = 400
+const maxWiden = 400
 
 // evidenceOf widens a quote to whole sentences, so that words that were cut off ("it is not true
 // that") count.
@@ -151,15 +151,15 @@ func evidenceOf(c schema.Candidate, quote wire.Quote) Evidence {
 			start, end = min(start, r.Start), max(end, r.End)
 		}
 	}
-	for start = max(start, quote.Start-widest); start < quote.Start && !utf8.RuneStart(c.Text[start]); start++ {
+	for start = max(start, quote.Start-maxWiden); start < quote.Start && !utf8.RuneStart(c.Text[start]); start++ {
 	}
-	for end = min(end, quote.End+widest); end > quote.End && end < len(c.Text) && !utf8.RuneStart(c.Text[end]); end-- {
+	for end = min(end, quote.End+maxWiden); end > quote.End && end < len(c.Text) && !utf8.RuneStart(c.Text[end]); end-- {
 	}
 	return Evidence{Quote: c.Text[start:end], Context: strings.Join(append([]string{c.Title, c.Location}, c.HeadingPath...), "\n"), Passage: c.Text}
 }
 
-// unproved returns the sentences of a text without citations.
-func unproved(body string) []schema.Sentence {
+// uncitedSentences returns the sentences of a text without citations.
+func uncitedSentences(body string) []schema.Sentence {
 	var out []schema.Sentence
 	for _, r := range text.Sentences(body) {
 		out = append(out, schema.Sentence{Start: r.Start, End: r.End, Citations: []int{}})
@@ -169,28 +169,28 @@ func unproved(body string) []schema.Sentence {
 
 // explain describes the result of the check.
 func explain(r schema.StageReport, reply wire.LLMReply, second pairVerdict, others int) string {
-	var said []string
+	var stated []string
 	switch {
 	case r.In == 0:
 	case r.Out == r.In:
-		said = append(said, fmt.Sprintf("all of %d sentences are in what they cite", r.In))
+		stated = append(stated, fmt.Sprintf("all of %d sentences are in what they cite", r.In))
 	case r.Out == 0:
-		said = append(said, fmt.Sprintf("none of %d sentences is in what is cited, so the documents do not say", r.In))
+		stated = append(stated, fmt.Sprintf("none of %d sentences is in what is cited, so the documents do not say", r.In))
 	default:
-		said = append(said, fmt.Sprintf("%d of %d sentences are in what they cite, the others are marked", r.Out, r.In))
+		stated = append(stated, fmt.Sprintf("%d of %d sentences are in what they cite, the others are marked", r.Out, r.In))
 	}
 	if others > 0 {
-		said = append(said, fmt.Sprintf("%d would be, but the model pack's reader finds another answer in the quotes", others))
+		stated = append(stated, fmt.Sprintf("%d would be, but the model pack's reader finds another answer in the quotes", others))
 	}
 	switch {
 	case second == agrees && !reply.Supported:
-		said = append(said, "the pair model finds no answer in the passages either")
+		stated = append(stated, "the pair model finds no answer in the passages either")
 	case second == against && !reply.Supported:
-		said = append(said, "the pair model finds an answer in the passages, but without a quote there is none")
+		stated = append(stated, "the pair model finds an answer in the passages, but without a quote there is none")
 	case second == against:
-		said = append(said, "the pair model finds no answer in the passages: the checked quotes decide, and claims count for nothing")
+		stated = append(stated, "the pair model finds no answer in the passages: the checked quotes decide, and claims count for nothing")
 	}
-	return strings.Join(said, "; ")
+	return strings.Join(stated, "; ")
 }
 
 // pairVerdict says whether the pair model agrees with an answer, or with the reply that there is
@@ -198,7 +198,7 @@ func explain(r schema.StageReport, reply wire.LLMReply, second pairVerdict, othe
 type pairVerdict int
 
 const (
-	unasked pairVerdict = iota
+	notCompared pairVerdict = iota
 	agrees
 	against
 )
@@ -210,22 +210,22 @@ const extractive = "extractive"
 const stepAnswerable = "answerable"
 
 // askPairModel asks the pair model, through the gateway's provider that has it, whether a passage
-// has the answer. If there is no such model, or it fails, the verdict is unasked, and the quotes
-// decide.
-func (a *Answerer) askPairModel(ctx context.Context, in wire.QuestionInput, q Question, m made) pairVerdict {
+// has the answer. If there is no such model, or it fails, the verdict is notCompared, and the
+// quotes decide.
+func (a *Answerer) askPairModel(ctx context.Context, in wire.QuestionInput, q Question, m answerRound) pairVerdict {
 	provider := m.reply.Usage.Provider
 	if provider == "" || provider == extractive || m.found.Skipped || len(m.found.Candidates) == 0 {
-		return unasked
+		return notCompared
 	}
-	ctx, cancel := leavingTime(ctx)
+	ctx, cancel := reserveTime(ctx)
 	defer cancel()
 	request := wire.LLMRequest{Envelope: wire.Header(), Tenant: in.Tenant, Task: wire.TaskFilter, Provider: extractive, Question: q.Query.Text,
-		Step: wire.Step{Question: in.Question, Round: m.round, Step: stepAnswerable}, Passages: passagesOf(sent(m.found.Candidates)),
-		Versions: versionsOf(sent(m.found.Candidates))}
+		Step: wire.Step{Question: in.Question, Round: m.round, Step: stepAnswerable}, Passages: passagesOf(fitting(m.found.Candidates)),
+		Versions: versionsOf(fitting(m.found.Candidates))}
 	request.Deadline, _ = ctx.Deadline()
 	reply, err := a.generator.Complete(ctx, request)
 	if err != nil || len(reply.Scores) != len(request.Passages) {
-		return unasked
+		return notCompared
 	}
 	if slices.Max(reply.Scores) >= 1 == m.reply.Supported {
 		return agrees

@@ -16,17 +16,17 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// knowsNothing is the provider without a language model.
-const knowsNothing = "extractive"
+// noModelProvider is the provider without a language model.
+const noModelProvider = "extractive"
 
-// rightFrom is the score from which an answer without retrieval counts as right: the score from
+// minRightScore is the score from which an answer without retrieval counts as right: the score from
 // which SAGE's judge calls an answer highly accurate.
-const rightFrom = 9
+const minRightScore = 9
 
 // sample reports whether a question is among those that are asked without retrieval. That depends
 // only on its id.
 func (p PlanTraits) sample(question uuid.UUID, provider string) bool {
-	if p.Sampled <= 0 || provider == knowsNothing {
+	if p.Sampled <= 0 || provider == noModelProvider {
 		return false
 	}
 	sum := sha256.Sum256(question[:])
@@ -62,17 +62,17 @@ func (a *Answerer) Shadow(ctx context.Context, in wire.QuestionInput) (question 
 	request := wire.LLMRequest{Envelope: wire.Header(), Tenant: in.Tenant, Task: wire.TaskBackground, Question: q.Query.Text,
 		Step: wire.Step{Question: in.Question, Round: 1, Step: "shadow"}}
 	request.Deadline, _ = ctx.Deadline()
-	said, err := a.generator.Complete(ctx, request)
+	reply, err := a.generator.Complete(ctx, request)
 	if err != nil {
 		if schema.ToRemote(err).Code == schema.CodeInvalid {
 			err = fmt.Errorf("%w: %w", ErrNothingLearnt, err)
 		}
 		return "", false, fmt.Errorf("answer without retrieval: %w", err)
 	}
-	if said.Text == "" {
+	if reply.Text == "" {
 		return q.Query.Text, false, nil
 	}
-	request.Task, request.Step.Step, request.Answer = wire.TaskFeedback, "shadow feedback", said.Text
+	request.Task, request.Step.Step, request.Answer = wire.TaskFeedback, "shadow feedback", reply.Text
 	request.Passages = []wire.LLMPassage{{Title: "The answer that the documents prove", Text: cited.Answer}}
 	for _, c := range cited.Citations {
 		request.Passages = append(request.Passages, wire.LLMPassage{Title: c.Title, Text: c.Quote})
@@ -81,8 +81,8 @@ func (a *Answerer) Shadow(ctx context.Context, in wire.QuestionInput) (question 
 	switch {
 	case err != nil:
 		return "", false, fmt.Errorf("judge the answer without retrieval: %w", err)
-	case verdict.Feedback == nil || verdict.Usage.Provider == knowsNothing: // that provider compares no answers
+	case verdict.Feedback == nil || verdict.Usage.Provider == noModelProvider: // that provider compares no answers
 		return "", false, fmt.Errorf("no language model judged the answer without retrieval: %w", schema.ErrUnavailable)
 	}
-	return q.Query.Text, verdict.Feedback.Score >= rightFrom, nil
+	return q.Query.Text, verdict.Feedback.Score >= minRightScore, nil
 }

@@ -20,13 +20,13 @@ const (
 	Claimed
 )
 
-// leastAdded and leastWhole are the minimum shares of a sentence's content that a quote must
-// contain, by trust; see text.Support. docs/benchmarks.md has measurements of their effect (`bench
-// support`): between 0.67 and 1 leastAdded hardly matters, and each tenth of leastWhole costs two
-// to four percentage points of the supported sentences.
+// minAdded and minWhole are the minimum shares of a sentence's content that a quote must contain,
+// by trust; see text.Support. docs/benchmarks.md has measurements of their effect (`bench
+// support`): between 0.67 and 1 minAdded hardly matters, and each tenth of minWhole costs two to
+// four percentage points of the supported sentences.
 var (
-	leastAdded = map[Trust]float64{Unclaimed: 0.8, Claimed: 0.67}
-	leastWhole = map[Trust]float64{Unclaimed: 0.5, Claimed: 0.3}
+	minAdded = map[Trust]float64{Unclaimed: 0.8, Claimed: 0.67}
+	minWhole = map[Trust]float64{Unclaimed: 0.5, Claimed: 0.3}
 )
 
 // Evidence is a quote in the form in which sentences are compared with it.
@@ -48,7 +48,7 @@ func Supports(sentence, question string, e Evidence, trust Trust) bool {
 		return false
 	}
 	quote, context := e.Quote, e.Context
-	if at := strings.Index(quote, s); at >= 0 && endsWord(quote, at) && endsWord(quote, at+len(s)) && !cutsDenial(quote, at, at+len(s)) {
+	if at := strings.Index(quote, s); at >= 0 && isWordEnd(quote, at) && isWordEnd(quote, at+len(s)) && !cutsNegation(quote, at, at+len(s)) {
 		return true
 	}
 	x := text.Supported(sentence, question, quote, context)
@@ -63,12 +63,12 @@ func Supports(sentence, question string, e Evidence, trust Trust) bool {
 	if CompareWithReader(sentence, question, e.Read) == SameAnswer {
 		trust = Claimed
 	}
-	return x.Added >= leastAdded[trust] && x.Whole >= leastWhole[trust]
+	return x.Added >= minAdded[trust] && x.Whole >= minWhole[trust]
 }
 
-// cutsDenial reports whether bytes [start, end) of a quote leave out a negation in the sentence
+// cutsNegation reports whether bytes [start, end) of a quote leave out a negation in the sentence
 // that they are part of.
-func cutsDenial(quote string, start, end int) bool {
+func cutsNegation(quote string, start, end int) bool {
 	from, to := start, end
 	for _, r := range text.Sentences(quote) {
 		if r.Start < end && start < r.End {
@@ -79,8 +79,8 @@ func cutsDenial(quote string, start, end int) bool {
 	return len(part) < len(whole) && text.Supported(part, "", whole, "").Negation
 }
 
-// endsWord reports whether byte at of s is not inside a word.
-func endsWord(s string, at int) bool {
+// isWordEnd reports whether byte at of s is not inside a word.
+func isWordEnd(s string, at int) bool {
 	inWord := func(b byte) bool {
 		return b >= 0x80 || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// knowsNothing is the provider without a language model.
-const knowsNothing = "extractive"
+// noModelProvider is the provider without a language model.
+const noModelProvider = "extractive"
 
 // promptTokens is about how many tokens a call sends in addition to the question and the text.
 const promptTokens = 400
@@ -109,14 +109,14 @@ func (t *Teacher) Label(ctx context.Context, p schema.Principal, collection uuid
 	if r.answers.None() {
 		return schema.Labelled{}, schema.Invalid("answers", "none has a word in it")
 	}
-	who, err := t.Asker.Complete(ctx, wire.LLMRequest{Envelope: wire.Header(), Tenant: p.Tenant, Task: wire.TaskWho})
+	model, err := t.Asker.Complete(ctx, wire.LLMRequest{Envelope: wire.Header(), Tenant: p.Tenant, Task: wire.TaskWho})
 	if err != nil {
 		return schema.Labelled{}, fmt.Errorf("ask which language model answers: %w", err)
 	}
-	if who.Usage.Provider == knowsNothing {
-		return schema.Labelled{}, schema.Invalid("provider", "%s answers here, which has no language model and knows nothing by itself: set one up (SLUICE_LLM_BASE_URL or a key)", knowsNothing)
+	if model.Usage.Provider == noModelProvider {
+		return schema.Labelled{}, schema.Invalid("provider", "%s answers here, which has no language model and knows nothing by itself: set one up (SLUICE_LLM_BASE_URL or a key)", noModelProvider)
 	}
-	r.out.Model = who.Usage.By()
+	r.out.Model = model.Usage.By()
 	r.of = Of{Tenant: p.Tenant, Collection: collection, Question: l.Key(), Model: r.out.Model}
 	known, err := r.plain(ctx)
 	if err != nil || l.Texts == 0 {
@@ -133,14 +133,14 @@ func (r *run) plain(ctx context.Context) (*bool, error) {
 		return nil, err
 	}
 	if known == nil {
-		said, asked, err := r.ask(ctx, wire.LLMRequest{Task: wire.TaskBackground}, text.CountTokens(r.labelling.Question))
+		reply, asked, err := r.ask(ctx, wire.LLMRequest{Task: wire.TaskBackground}, text.CountTokens(r.labelling.Question))
 		if err != nil {
 			return nil, fmt.Errorf("ask without retrieval: %w", err)
 		}
 		if !asked {
 			return nil, nil
 		}
-		right := said.Text != "" && r.answers.Accepts(said.Text)
+		right := reply.Text != "" && r.answers.Accepts(reply.Text)
 		known = &right
 		vectors, space, err := r.Models.EncodeQuery(wire.ForTenant(ctx, r.of.Tenant), wire.LaneBulk, r.labelling.Question, nil)
 		if err != nil {
@@ -265,12 +265,12 @@ func (r *run) label(ctx context.Context, f found, known *bool) (Label, bool, err
 	if known != nil && *known {
 		return l, true, nil
 	}
-	said, asked, err := r.ask(ctx, wire.LLMRequest{Task: wire.TaskAnswer, Prompt: "short", Versions: []uuid.UUID{l.Version},
+	reply, asked, err := r.ask(ctx, wire.LLMRequest{Task: wire.TaskAnswer, Prompt: "short", Versions: []uuid.UUID{l.Version},
 		Passages: []wire.LLMPassage{{Title: f.Title, Location: f.Location, Headings: f.HeadingPath, Text: f.Text}}},
 		text.CountTokens(f.Text)+text.CountTokens(r.labelling.Question))
 	if err != nil {
 		return l, false, fmt.Errorf("ask with a text: %w", err)
 	}
-	l.Preferred = said.Supported && r.answers.Accepts(said.Text)
+	l.Preferred = reply.Supported && r.answers.Accepts(reply.Text)
 	return l, asked, nil
 }

@@ -15,19 +15,19 @@ import (
 
 // Catalogue is a set of plans by name.
 type Catalogue struct {
-	plans     map[string]Plan
-	otherwise string
+	plans       map[string]Plan
+	defaultPlan string
 }
 
 // LoadCatalogue reads every .yaml file of a folder. The name of a file is the name of its plan.
-// Queries that name no plan use the plan called otherwise.
-func LoadCatalogue(folder fs.FS, otherwise string) (*Catalogue, error) {
-	c := &Catalogue{plans: map[string]Plan{}, otherwise: otherwise}
+// Queries that name no plan use the plan called defaultPlan.
+func LoadCatalogue(folder fs.FS, defaultPlan string) (*Catalogue, error) {
+	c := &Catalogue{plans: map[string]Plan{}, defaultPlan: defaultPlan}
 	if err := c.Add(folder); err != nil {
 		return nil, err
 	}
-	if _, ok := c.plans[otherwise]; !ok {
-		return nil, fmt.Errorf("load plans: %w", schema.Invalid("plan", "the default plan %q is not among: %s", otherwise, names(c.plans)))
+	if _, ok := c.plans[defaultPlan]; !ok {
+		return nil, fmt.Errorf("load plans: %w", schema.Invalid("plan", "the default plan %q is not among: %s", defaultPlan, names(c.plans)))
 	}
 	return c, nil
 }
@@ -63,7 +63,7 @@ func (c *Catalogue) Add(folder fs.FS) error {
 // FieldError on "plan" that lists the existing names.
 func (c *Catalogue) Plan(name string) (Plan, error) {
 	if name == "" {
-		name = c.otherwise
+		name = c.defaultPlan
 	}
 	p, ok := c.plans[name]
 	if !ok {
@@ -77,7 +77,7 @@ func (c *Catalogue) Describe() []schema.Plan {
 	out := []schema.Plan{}
 	for _, name := range c.Names() {
 		p := c.plans[name].Describe()
-		p.Default = name == c.otherwise
+		p.Default = name == c.defaultPlan
 		out = append(out, p)
 	}
 	return out

@@ -154,13 +154,13 @@ func put(mapping *yaml.Node, name string, value *yaml.Node) {
 	mapping.Content = append(mapping.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: name}, value)
 }
 
-// numbered matches a name with its number, from 1, among the items of the same name.
-var numbered = regexp.MustCompile(`^(.+)\[([1-9][0-9]*)\]$`)
+// numberedName matches a name with its number, from 1, among the items of the same name.
+var numberedName = regexp.MustCompile(`^(.+)\[([1-9][0-9]*)\]$`)
 
 // itemOf finds the parameters of an item of a list such as stages, by its name.
 func itemOf(list *yaml.Node, name string) (*yaml.Node, error) {
 	place := 0
-	if m := numbered.FindStringSubmatch(name); m != nil {
+	if m := numberedName.FindStringSubmatch(name); m != nil {
 		name = m[1]
 		place, _ = strconv.Atoi(m[2]) // only digits; a number that is too large matches no item
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-const toChange = `name: base
+const basePlan = `name: base
 segmentation: {by: sentences}
 stages:
   - hybrid:
@@ -31,7 +31,7 @@ func node(t *testing.T, text string) *yaml.Node {
 }
 
 func TestPlansAreChanged(t *testing.T) {
-	_, p, err := Changed(toChange, Change{
+	_, p, err := Changed(basePlan, Change{
 		Without: []string{"segmentation"},
 		Append:  []*yaml.Node{node(t, "order: {method: ends}")},
 		Set: []Setting{{"gradient.g", node(t, "0.7")}, {"limit[2].k", node(t, "5")}, {"hybrid.of.dense.weight", node(t, "0.25")},
@@ -47,11 +47,11 @@ func TestPlansAreChanged(t *testing.T) {
 		d.Stages[2].Parameters["g"] != 0.7 || d.Stages[3].Parameters["k"] != 5 || d.Stages[4].Parameters["method"] != "rank" || d.Feedback.Rounds != 2 {
 		t.Errorf("the changed plan is %+v", d)
 	}
-	same, q, err := Changed(toChange, Change{})
+	same, q, err := Changed(basePlan, Change{})
 	if err != nil || len(q.Stages()) != 4 {
 		t.Errorf("without a change it is %s, %v", same, err)
 	}
-	if _, p, err = Changed(toChange, Change{Without: []string{"limit"}, Set: []Setting{{"segmentation", node(t, "{by: recursive}")}}}); err != nil ||
+	if _, p, err = Changed(basePlan, Change{Without: []string{"limit"}, Set: []Setting{{"segmentation", node(t, "{by: recursive}")}}}); err != nil ||
 		len(p.Stages()) != 2 || p.Segmentation().By != schema.ByRecursion {
 		t.Errorf("without limits, cut anew: %+v, %v", p.Describe(), err)
 	}
@@ -73,7 +73,7 @@ func TestChangesThatCannotBeMade(t *testing.T) {
 		"feedback.of":            {Without: []string{"gradient"}, Set: []Setting{{"feedback.rounds", node(t, "2")}}},
 	} {
 		var wrong *schema.FieldError
-		if _, _, err := Changed(toChange, c); !errors.As(err, &wrong) || wrong.Field != field {
+		if _, _, err := Changed(basePlan, c); !errors.As(err, &wrong) || wrong.Field != field {
 			t.Errorf("%s: the error is %v", field, err)
 		}
 	}

@@ -42,7 +42,7 @@ func readFeedback(top *stage.Parameters) *Feedback {
 		top.Err = err
 		return nil
 	}
-	f := Feedback{Least: p.Whole("least", 9, 1, 10), Rounds: p.Whole("rounds", 3, 1, 10)}
+	f := Feedback{Least: p.Int("least", 9, 1, 10), Rounds: p.Int("rounds", 3, 1, 10)}
 	p.Choice("of", "gradient")
 	if err := p.Close(); err != nil && top.Err == nil {
 		top.Err = err
@@ -51,8 +51,8 @@ func readFeedback(top *stage.Parameters) *Feedback {
 	return &f
 }
 
-// adjusts finds the stage whose min_k the feedback changes.
-func (f *Feedback) adjusts(stages []stage.Stage) error {
+// findStage finds the stage whose min_k the feedback changes.
+func (f *Feedback) findStage(stages []stage.Stage) error {
 	for i, s := range stages {
 		if s.MinK > 0 {
 			f.Stage, f.MinK = i, s.MinK

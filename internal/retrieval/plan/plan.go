@@ -137,7 +137,7 @@ func readPlan(document *yaml.Node) (Plan, error) {
 		p.stages, p.described = append(p.stages, s), append(p.described, described)
 	}
 	if p.feedback != nil {
-		if err := p.feedback.adjusts(p.stages); err != nil {
+		if err := p.feedback.findStage(p.stages); err != nil {
 			return Plan{}, err
 		}
 	}

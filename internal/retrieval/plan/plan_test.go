@@ -13,7 +13,7 @@ import (
 )
 
 func TestParsePlanNamesTheWrongField(t *testing.T) {
-	for _, c := range []struct{ name, yaml, field, says string }{
+	for _, c := range []struct{ name, yaml, field, message string }{
 		{"empty", "", "plan", "empty"},
 		{"not yaml", "a: [", "plan", "YAML"},
 		{"a list", "- a", "plan", "fields"},
@@ -121,8 +121,8 @@ func TestParsePlanNamesTheWrongField(t *testing.T) {
 	} {
 		_, err := plan.Parse([]byte(c.yaml))
 		var field *schema.FieldError
-		if !errors.As(err, &field) || field.Field != c.field || !strings.Contains(field.Problem, c.says) {
-			t.Errorf("%s: got %v, want field %q and %q", c.name, err, c.field, c.says)
+		if !errors.As(err, &field) || field.Field != c.field || !strings.Contains(field.Problem, c.message) {
+			t.Errorf("%s: got %v, want field %q and %q", c.name, err, c.field, c.message)
 		}
 	}
 }

@@ -47,9 +47,9 @@ func readSegmentation(top *stage.Parameters) schema.Segmentation {
 	} else {
 		s.Threshold = t.Value
 	}
-	s.MaxCharacters, s.Sentences = p.Whole("max_characters", 0, 0, 10_000), p.Whole("sentences", 0, 0, 10_000)
-	s.Apart = p.Whole("apart", 0, 0, 10_000)
-	s.CoarseTokens, s.MinTokens, s.MaxTokens = p.Whole("coarse_tokens", 0, 0, 10_000), p.Whole("min_tokens", 0, 0, 10_000), p.Whole("max_tokens", 0, 0, 10_000)
+	s.MaxCharacters, s.Sentences = p.Int("max_characters", 0, 0, 10_000), p.Int("sentences", 0, 0, 10_000)
+	s.Apart = p.Int("apart", 0, 0, 10_000)
+	s.CoarseTokens, s.MinTokens, s.MaxTokens = p.Int("coarse_tokens", 0, 0, 10_000), p.Int("min_tokens", 0, 0, 10_000), p.Int("max_tokens", 0, 0, 10_000)
 	if err = p.Close(); err == nil {
 		s, err = s.Complete()
 	}

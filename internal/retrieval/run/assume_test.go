@@ -17,9 +17,9 @@ const words = `
 - limit: {k: 3}
 `
 
-// steady is a corpus with a passage, and a search of it by the plan words that returns the number
-// of calls of sources.
-func steady(t *testing.T) (c *scriptedCorpus, search func() (run.Result, int)) {
+// newSteadyCorpus is a corpus with a passage, and a search of it by the plan words that returns the
+// number of calls of sources.
+func newSteadyCorpus(t *testing.T) (c *scriptedCorpus, search func() (run.Result, int)) {
 	t.Helper()
 	c = corpus([]int{2})
 	c.revision = 7
@@ -41,7 +41,7 @@ func steady(t *testing.T) (c *scriptedCorpus, search func() (run.Result, int)) {
 // TestASteadyCollectionIsAskedOnce: if two loads of a collection's state agreed, a search loads
 // only the texts.
 func TestASteadyCollectionIsAskedOnce(t *testing.T) {
-	c, search := steady(t)
+	c, search := newSteadyCorpus(t)
 	for i, want := range []int{3, 3, 1, 1} { // place, index and texts; then texts
 		if _, calls := search(); calls != want {
 			t.Errorf("search %d made %d calls, not %d", i+1, calls, want)
@@ -58,7 +58,7 @@ func TestASteadyCollectionIsAskedOnce(t *testing.T) {
 func TestWhatHasChangedIsSearchedAnew(t *testing.T) {
 	for name, remembers := range map[string]bool{"memory is out of date": false, "another search has loaded it": true} {
 		t.Run(name, func(t *testing.T) {
-			c, search := steady(t)
+			c, search := newSteadyCorpus(t)
 			for range 3 {
 				search()
 			}
@@ -85,11 +85,11 @@ func TestWhatHasChangedIsSearchedAnew(t *testing.T) {
 func TestARebuiltCollectionIsNotTakenForGranted(t *testing.T) {
 	fresh := flippingCorpus()
 	rebuilt(fresh)
-	want := places(fresh.run(t, flipping))
+	want := places(fresh.run(t, flippingPlan))
 	for at := range 20 {
 		c := flippingCorpus()
 		c.revision = 7
-		e := c.engine(t, flipping)
+		e := c.engine(t, flippingPlan)
 		for range 2 {
 			if _, err := e.Run(t.Context(), query()); err != nil {
 				t.Fatal(err)

@@ -195,8 +195,8 @@ func (e *Engine) run(ctx context.Context, p plan.Plan, q wire.SearchQuery, assum
 
 // next runs a stage on the output of the previous one.
 func (e *Engine) next(ctx context.Context, p plan.Plan, i int, s stage.Stage, t *stage.Task, in stage.Candidates, steps *[]stage.Step) (stage.Candidates, error) {
-	if e.sources.GiveWay != nil {
-		e.sources.GiveWay(ctx)
+	if e.sources.Yield != nil {
+		e.sources.Yield(ctx)
 	}
 	ctx, span := e.tracer.Start(ctx, "stage "+s.Kind.Name)
 	defer span.End()

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// flipping is a plan that uses every source.
-const flipping = `
+// flippingPlan is a plan that uses every source.
+const flippingPlan = `
 - lexical: {unit: cluster, k: 5}
 - hybrid: {of: [{lexical: {unit: document}}, {lexical: {}}, {dense: {}}]}
 - dedupe: {cosine: 0.9}
@@ -56,7 +56,7 @@ func flippingCorpus() *scriptedCorpus {
 // TestARunSeesOneGeneration: whenever another generation becomes live, the result is entirely from
 // the old one or entirely from the new one.
 func TestARunSeesOneGeneration(t *testing.T) {
-	for _, plan := range []string{flipping, reading} {
+	for _, plan := range []string{flippingPlan, reading} {
 		old := flippingCorpus()
 		before := places(old.run(t, plan))
 		fresh := flippingCorpus()
@@ -82,7 +82,7 @@ func TestARunSeesOneGeneration(t *testing.T) {
 func TestARunGivesUpOnACorpusThatFlipsForEver(t *testing.T) {
 	c := flippingCorpus()
 	c.called = func(int) { c.flips++ }
-	_, err := c.try(t, flipping)
+	_, err := c.tryRun(t, flippingPlan)
 	var flipped *retrieval.GenerationError
 	if !errors.As(err, &flipped) || !errors.Is(err, schema.ErrUnavailable) || len(c.places) != 3 {
 		t.Errorf("after %d runs: %v, not a GenerationError after 3", len(c.places), err)

@@ -20,7 +20,7 @@ type scriptedJudges struct {
 	rewrite func(question string) string
 	fail    map[wire.LLMTask]error
 	fewer   bool                         // one judgement less than passages
-	slips   func(r wire.LLMRequest) bool // requests that fail
+	fails   func(r wire.LLMRequest) bool // requests that fail
 
 	mu    sync.Mutex
 	asked []wire.LLMRequest
@@ -33,7 +33,7 @@ func (j *scriptedJudges) Complete(_ context.Context, r wire.LLMRequest) (wire.LL
 	if err := j.fail[r.Task]; err != nil {
 		return wire.LLMReply{}, err
 	}
-	if j.slips != nil && j.slips(r) {
+	if j.fails != nil && j.fails(r) {
 		return wire.LLMReply{}, errors.New("the reply is no JSON")
 	}
 	reply := wire.LLMReply{Usage: schema.Usage{Model: "scripted"}}
@@ -199,7 +199,7 @@ func TestAFailedRequestCostsItsBatchAlone(t *testing.T) {
 	failing := func(passage string) func() *scriptedJudges {
 		return func() *scriptedJudges {
 			j := judgedAs(0.1, 0.9, 0.5, 0.4, 0.8, 0.2)
-			j.slips = func(r wire.LLMRequest) bool {
+			j.fails = func(r wire.LLMRequest) bool {
 				return r.Task == wire.TaskCritic && strings.Contains(r.Passages[0].Text, passage)
 			}
 			return j
@@ -218,7 +218,7 @@ func TestAFailedRequestCostsItsBatchAlone(t *testing.T) {
 		{"a threshold", "- judge: {batch: 2}\n- threshold: {score: judge}", failing("a 0 2"), nil, []int{0, 1, 2, 3}},
 		{"all, and a threshold", "- judge: {batch: 2}\n- threshold: {score: judge, at: 1}", failing(""), nil, []int{0, 1, 2, 3, 4, 5}},
 		{"by 1 and 0", "- judge: {by: filter}\n- threshold: {score: judge, at: 1}", func() *scriptedJudges {
-			return &scriptedJudges{slips: func(wire.LLMRequest) bool { return true }}
+			return &scriptedJudges{fails: func(wire.LLMRequest) bool { return true }}
 		}, nil, []int{0, 1, 2, 3, 4, 5}},
 	} {
 		c := ranked([]float64{9, 8, 7, 6, 5, 4})

@@ -28,8 +28,8 @@ func (p *scriptedPreferences) Preferences(context.Context, schema.Principal, uui
 	return slices.Clone(p.all), p.fail
 }
 
-// liking is a head that uses one feature only.
-func liking(model, graph string) retrieval.Preference {
+// preferenceFor is a head that uses one feature only.
+func preferenceFor(model, graph string) retrieval.Preference {
 	return retrieval.Preference{Model: model, Of: graph, Questions: 400, Head: preference.Head{Weights: []float64{2, 0, 0}, Bias: -1}}
 }
 
@@ -40,30 +40,30 @@ func TestLLMPreferIsOfTheModelThatAnswers(t *testing.T) {
 	for _, x := range []struct {
 		name     string
 		prefers  *scriptedPreferences
-		model    *knowing
+		model    *scriptedModel
 		features bool
 		stage    string
 		first    string // in the ranking
-		says     string // "": the explanation does not say whose it is
+		message  string // "": the explanation does not say whose it is
 		featured int
 	}{
-		{"learnt", &scriptedPreferences{all: []retrieval.Preference{liking("openai/other", "graph"), liking("openai/scripted", "graph")}}, &knowing{}, true,
+		{"learnt", &scriptedPreferences{all: []retrieval.Preference{preferenceFor("openai/other", "graph"), preferenceFor("openai/scripted", "graph")}}, &scriptedModel{}, true,
 			"score: {by: llm_prefer}", "a/0/2", "llm_prefer: openai/scripted's, learnt from 400 questions", 1},
-		{"the sum", &scriptedPreferences{all: []retrieval.Preference{liking("openai/scripted", "graph")}}, &knowing{}, true,
+		{"the sum", &scriptedPreferences{all: []retrieval.Preference{preferenceFor("openai/scripted", "graph")}}, &scriptedModel{}, true,
 			"score: {by: prefer_sum}", "a/0/2", "llm_prefer: openai/scripted's", 1},
-		{"nobody ranks by it", &scriptedPreferences{all: []retrieval.Preference{liking("openai/scripted", "graph")}}, &knowing{}, true,
+		{"nobody ranks by it", &scriptedPreferences{all: []retrieval.Preference{preferenceFor("openai/scripted", "graph")}}, &scriptedModel{}, true,
 			"score: {by: has_answer}", "a/0/0", "", 0},
-		{"of another model", &scriptedPreferences{all: []retrieval.Preference{liking("openai/other", "graph")}}, &knowing{}, true,
+		{"of another model", &scriptedPreferences{all: []retrieval.Preference{preferenceFor("openai/other", "graph")}}, &scriptedModel{}, true,
 			"score: {by: llm_prefer}", "a/0/0", own + " (none was learnt for openai/scripted)", 0},
-		{"of another graph", &scriptedPreferences{all: []retrieval.Preference{liking("openai/scripted", "before")}}, &knowing{}, true,
+		{"of another graph", &scriptedPreferences{all: []retrieval.Preference{preferenceFor("openai/scripted", "before")}}, &scriptedModel{}, true,
 			"score: {by: llm_prefer}", "a/0/0", own + " (what openai/scripted prefers was learnt with another pair model", 1},
-		{"a graph without features", &scriptedPreferences{all: []retrieval.Preference{liking("openai/scripted", "graph")}}, &knowing{}, false,
+		{"a graph without features", &scriptedPreferences{all: []retrieval.Preference{preferenceFor("openai/scripted", "graph")}}, &scriptedModel{}, false,
 			"score: {by: llm_prefer}", "a/0/0", own + " (what openai/scripted prefers was learnt with another pair model", 1},
-		{"nothing was learnt", &scriptedPreferences{}, &knowing{}, true, "score: {by: llm_prefer}", "a/0/0", own, 0},
+		{"nothing was learnt", &scriptedPreferences{}, &scriptedModel{}, true, "score: {by: llm_prefer}", "a/0/0", own, 0},
 		{"nothing can be", nil, nil, true, "score: {by: llm_prefer}", "a/0/0", own, 0},
-		{"no answer to who answers", &scriptedPreferences{all: []retrieval.Preference{liking("openai/scripted", "graph")}}, &knowing{fail: schema.ErrUnavailable}, true,
+		{"no answer to who answers", &scriptedPreferences{all: []retrieval.Preference{preferenceFor("openai/scripted", "graph")}}, &scriptedModel{fail: schema.ErrUnavailable}, true,
 			"score: {by: llm_prefer}", "a/0/0", own + " (the language model's name cannot be determined: ", 0},
-		{"the store is away", &scriptedPreferences{fail: errors.New("no store")}, &knowing{}, true,
+		{"the store is away", &scriptedPreferences{fail: errors.New("no store")}, &scriptedModel{}, true,
 			"score: {by: llm_prefer}", "a/0/0", own + " (the learnt preferences cannot be read: no store)", 0},
 	} {
 		c := ranked([]float64{9, 8, 7})
@@ -80,16 +80,16 @@ func TestLLMPreferIsOfTheModelThatAnswers(t *testing.T) {
 		}
 		got := c.run(t, "- dense\n- "+x.stage+"\n- "+x.stage)
 		why := got.Trace[1].Why
-		if x.says == "" && strings.Contains(why, "llm_prefer:") || !strings.Contains(why, x.says) || places(got)[0] != x.first {
+		if x.message == "" && strings.Contains(why, "llm_prefer:") || !strings.Contains(why, x.message) || places(got)[0] != x.first {
 			t.Errorf("%s: %v first, because %s", x.name, places(got), why)
 		}
-		if x.says == own && !strings.HasPrefix(why[strings.Index(why, own):]+";", own+";") {
+		if x.message == own && !strings.HasPrefix(why[strings.Index(why, own):]+";", own+";") {
 			t.Errorf("%s: %s", x.name, why)
 		}
 		if c.readers.featured != 2*x.featured {
 			t.Errorf("%s: features were asked for %d times", x.name, c.readers.featured)
 		}
-		if x.prefers != nil && x.says != "" && x.prefers.asks != 1 {
+		if x.prefers != nil && x.message != "" && x.prefers.asks != 1 {
 			t.Errorf("%s: looked up %d times in a run", x.name, x.prefers.asks)
 		}
 	}
@@ -100,9 +100,9 @@ func TestATextWithoutAWordStaysLast(t *testing.T) {
 	c := ranked([]float64{9, 8})
 	c.readers = everyOp(numbered(wire.LowestScore, 1))
 	c.readers.features = func(string) []float32 { return []float32{0} }
-	head := liking("openai/scripted", "graph")
+	head := preferenceFor("openai/scripted", "graph")
 	head.Head.Bias = -500
-	c.prefers, c.judges = &scriptedPreferences{all: []retrieval.Preference{head}}, &knowing{}
+	c.prefers, c.judges = &scriptedPreferences{all: []retrieval.Preference{head}}, &scriptedModel{}
 	got := c.run(t, "- dense\n- score: {by: llm_prefer}")
 	if s := got.Candidates[1].Scores["llm_prefer"]; places(got)[0] != "a/0/0" || got.Candidates[0].Scores["llm_prefer"] != wire.LowestScore || s != -500 {
 		t.Errorf("got %v with %v", places(got), fmt.Sprint(got.Candidates[0].Scores, s))
@@ -114,7 +114,7 @@ func TestATextWithoutAWordStaysLast(t *testing.T) {
 func TestTheDetectorIsGivenThePacksOwn(t *testing.T) {
 	c := conversationCorpus()
 	c.readers.features = func(text string) []float32 { return []float32{float32(strings.Count(text, "liked")) * 10} }
-	c.prefers, c.judges = &scriptedPreferences{all: []retrieval.Preference{liking("openai/scripted", "graph")}}, &knowing{}
+	c.prefers, c.judges = &scriptedPreferences{all: []retrieval.Preference{preferenceFor("openai/scripted", "graph")}}, &scriptedModel{}
 	got := c.run(t, "- lexical: {unit: section}\n- reduce")
 	if why := got.Trace[1].Why; !strings.Contains(why, "llm_prefer: openai/scripted's") {
 		t.Errorf("it says %s", why)

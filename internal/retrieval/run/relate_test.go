@@ -106,7 +106,7 @@ func TestRelateWithoutLinks(t *testing.T) {
 	c.links = scriptedLinks{}
 	want(t, "none", len(c.run(t, "- lexical\n- relate").Candidates), 6)
 	c.links = nil
-	_, err := c.try(t, "- lexical\n- relate")
+	_, err := c.tryRun(t, "- lexical\n- relate")
 	var field *schema.FieldError
 	if !errors.As(err, &field) || field.Field != "plan" {
 		t.Errorf("got %v, not a FieldError on the plan", err)

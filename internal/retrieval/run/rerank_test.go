@@ -33,8 +33,8 @@ func TestTheRerankerReadsTheBestOfThePairModel(t *testing.T) {
 	names := []string{"relevance", "has_answer", "llm_prefer", "score", "reranker.relevance", "reranker.has_answer", "reranker.llm_prefer", "reranker"}
 	want(t, "scores of the best", scoresOf(got.Candidates[0], names...), []float64{3, 3, 3, 3, 6, 3, -6, 6})
 	want(t, "its own score", got.Candidates[0].Score, 6)
-	for i, says := range []string{"4 candidates in 4 texts by scripted/1, graph pair; score 4.000 to 1.000", "2 candidates in 2 texts by scripted/1, graph reranker; reranker 6.000 to -2.000"} {
-		if r := got.Trace[i+1]; r.Stage != "score" || !strings.Contains(r.Why, says) {
+	for i, message := range []string{"4 candidates in 4 texts by scripted/1, graph pair; score 4.000 to 1.000", "2 candidates in 2 texts by scripted/1, graph reranker; reranker 6.000 to -2.000"} {
+		if r := got.Trace[i+1]; r.Stage != "score" || !strings.Contains(r.Why, message) {
 			t.Errorf("stage %d says %+v", i+1, r)
 		}
 	}
@@ -123,7 +123,7 @@ func TestAPackWithoutAReranker(t *testing.T) {
 	c := reranked([]float32{1, 2, 3}, nil)
 	c.readers.info.Operations = []wire.ModelOp{wire.OpEncode, wire.OpScore}
 	var field *schema.FieldError
-	if _, err := c.try(t, "- lexical\n- score\n- score: {model: reranker}"); !errors.As(err, &field) || field.Field != "plan" ||
+	if _, err := c.tryRun(t, "- lexical\n- score\n- score: {model: reranker}"); !errors.As(err, &field) || field.Field != "plan" ||
 		!strings.Contains(field.Problem, "the model pack scripted 1 has no graph for rerank") || !strings.Contains(field.Problem, "optional: true") {
 		t.Errorf("got %v", err)
 	}
@@ -136,7 +136,7 @@ func TestAPackWithoutAReranker(t *testing.T) {
 	want(t, "asked of nobody", len(c.readers.reranked), 0)
 
 	c.readers.info.Operations = []wire.ModelOp{wire.OpEncode, wire.OpRerank} // nor a pair model
-	if _, err := c.try(t, "- lexical\n- score"); !errors.As(err, &field) || !strings.Contains(field.Problem, "no graph for score") {
+	if _, err := c.tryRun(t, "- lexical\n- score"); !errors.As(err, &field) || !strings.Contains(field.Problem, "no graph for score") {
 		t.Errorf("got %v", err)
 	}
 	want(t, "the reranker alone", places(c.run(t, "- lexical\n- score: {optional: true}\n- score: {model: reranker}")), []string{"a/0/0", "a/0/1", "a/0/2"})
@@ -147,7 +147,7 @@ func TestTheRerankersThresholdsAreItsOwn(t *testing.T) {
 	c.readers.info.Calibrated = map[string]float64{"has_answer": 100, "has_answer_reranker": 0.5}
 	want(t, "calibrated", places(c.run(t, "- lexical\n- score: {model: reranker, by: has_answer, least: calibrated}")), []string{"a/0/1", "a/0/2"})
 	var field *schema.FieldError
-	if _, err := c.try(t, "- lexical\n- score: {model: reranker, least: calibrated}"); !errors.As(err, &field) || !strings.Contains(field.Problem, `"relevance_reranker"`) {
+	if _, err := c.tryRun(t, "- lexical\n- score: {model: reranker, least: calibrated}"); !errors.As(err, &field) || !strings.Contains(field.Problem, `"relevance_reranker"`) {
 		t.Errorf("got %v", err)
 	}
 }

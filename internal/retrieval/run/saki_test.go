@@ -16,14 +16,14 @@ import (
 const sakiStages = "- dense: {k: 4}\n- relate: {depth: 4, k: 2}\n- score: {depth: 40, pieces: 2}\n" +
 	"- judge: {by: filter, depth: 30, batch: 3, parallel: 3}\n- threshold: {score: judge, at: 1}\n- limit: {k: 3}"
 
-// filtering judges by 1 or 0 and records the passages of each request.
-type filtering struct {
+// scriptedFilter judges by 1 or 0 and records the passages of each request.
+type scriptedFilter struct {
 	helps func(text string) bool
 	mu    sync.Mutex
 	sizes []int
 }
 
-func (j *filtering) Complete(_ context.Context, r wire.LLMRequest) (wire.LLMReply, error) {
+func (j *scriptedFilter) Complete(_ context.Context, r wire.LLMRequest) (wire.LLMReply, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.sizes = append(j.sizes, len(r.Passages))
@@ -60,7 +60,7 @@ func TestAlgorithmOneOfSAKI(t *testing.T) {
 		}
 		return 0
 	})
-	judges := &filtering{helps: func(text string) bool { return strings.Contains(text, "a 0 5") || strings.Contains(text, "a 0 3") }}
+	judges := &scriptedFilter{helps: func(text string) bool { return strings.Contains(text, "a 0 5") || strings.Contains(text, "a 0 3") }}
 	c.judges = judges
 	got := c.run(t, sakiStages)
 	var kept []string
@@ -76,7 +76,7 @@ func TestAlgorithmOneOfSAKI(t *testing.T) {
 	want(t, "judged in batches", judges.sizes, []int{1, 3})
 
 	// When all are judged 0 the best stays.
-	c.judges = &filtering{helps: func(string) bool { return false }}
+	c.judges = &scriptedFilter{helps: func(string) bool { return false }}
 	if got := c.run(t, sakiStages); len(got.Context) != 1 || !strings.Contains(got.Trace[4].Why, "the best one stays") {
 		t.Errorf("the context is %v: %s", got.Context, got.Trace[4].Why)
 	}

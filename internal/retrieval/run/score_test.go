@@ -121,7 +121,7 @@ func TestScoreKeepsAndDrops(t *testing.T) {
 	c := read(-1, 2, 0.5)
 	c.readers.info.Calibrated = map[string]float64{"has_answer": 1}
 	want(t, "calibrated", places(c.run(t, "- lexical\n- score: {by: has_answer, least: calibrated}")), []string{"a/0/1"})
-	_, err := c.try(t, "- lexical\n- score: {least: calibrated}")
+	_, err := c.tryRun(t, "- lexical\n- score: {least: calibrated}")
 	var field *schema.FieldError
 	if !errors.As(err, &field) || field.Field != "plan" || !strings.Contains(field.Problem, `"relevance", only: has_answer`) {
 		t.Errorf("a threshold that the pack lacks gave %v", err)
@@ -192,7 +192,7 @@ func TestModelsThatFailFailTheStage(t *testing.T) {
 		} {
 			c := read(1, 2, 3)
 			spoil(c.readers)
-			_, err := c.try(t, stages)
+			_, err := c.tryRun(t, stages)
 			stage := strings.TrimSuffix(strings.Fields(stages)[3], ":")
 			if err == nil || !strings.Contains(err.Error(), "stage "+stage) || !strings.Contains(err.Error(), "not a number") && !strings.Contains(err.Error(), "2 scores for 3 texts") {
 				t.Errorf("%s, %s: got %v", stage, name, err)
@@ -200,13 +200,13 @@ func TestModelsThatFailFailTheStage(t *testing.T) {
 		}
 		c := read(1, 2)
 		c.readers.fail = context.DeadlineExceeded
-		if _, err := c.try(t, stages); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := c.tryRun(t, stages); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: a deadline gave %v", stages, err)
 		}
 	}
 	c := read(1, 2)
 	c.readers.enough = func([][2]float32) float32 { return float32(math.NaN()) }
-	if _, err := c.try(t, "- lexical\n- reduce"); err == nil || !strings.Contains(err.Error(), "not a number") {
+	if _, err := c.tryRun(t, "- lexical\n- reduce"); err == nil || !strings.Contains(err.Error(), "not a number") {
 		t.Errorf("a detector without a number gave %v", err)
 	}
 }
@@ -234,7 +234,7 @@ func TestAPackWithoutTheGraph(t *testing.T) {
 		for name, readers := range map[string]*scriptedReaders{"no server": nil, "an old pack": {info: wire.ModelInfo{Pack: "old", Version: "1.0.0", Operations: []wire.ModelOp{wire.OpEncode}}}} {
 			c := read(1, 2, 3)
 			c.readers = readers
-			_, err := c.try(t, "- lexical\n- "+stage)
+			_, err := c.tryRun(t, "- lexical\n- "+stage)
 			var field *schema.FieldError
 			if !errors.As(err, &field) || field.Field != "plan" || !strings.Contains(field.Problem, "has no graph for "+lacks) || !strings.Contains(field.Problem, "optional") {
 				t.Errorf("%s, %s: got %v", stage, name, err)
@@ -249,7 +249,7 @@ func TestAPackWithoutTheGraph(t *testing.T) {
 	}
 	c := read(1, 2)
 	c.readers.info.Operations = []wire.ModelOp{wire.OpScore}
-	if _, err := c.try(t, "- lexical\n- reduce"); err == nil || !strings.Contains(err.Error(), "no graph for detect:") {
+	if _, err := c.tryRun(t, "- lexical\n- reduce"); err == nil || !strings.Contains(err.Error(), "no graph for detect:") {
 		t.Errorf("a pack without a detector gave %v", err)
 	}
 }

@@ -102,7 +102,7 @@ func (c *scriptedCorpus) visible(p schema.Principal, v uuid.UUID) bool {
 	return len(d.labels) == 0 || slices.ContainsFunc(d.labels, func(l string) bool { return slices.Contains(p.Groups, l) })
 }
 
-func (c *scriptedCorpus) there(p schema.Principal, v uuid.UUID) bool {
+func (c *scriptedCorpus) readable(p schema.Principal, v uuid.UUID) bool {
 	return c.number(v) >= 0 && c.visible(p, v) && !c.documents[c.number(v)].deleted
 }
 
@@ -123,8 +123,8 @@ func (c *scriptedCorpus) call() {
 	c.calls++
 }
 
-// asked counts a call for a state, and checks the state.
-func (c *scriptedCorpus) asked(at retrieval.At) error {
+// checkState counts a call for a state, and checks the state.
+func (c *scriptedCorpus) checkState(at retrieval.At) error {
 	c.call()
 	if at.Generation != c.Generation() {
 		return &retrieval.GenerationError{Asked: at.Generation, Live: c.Generation()}
@@ -236,7 +236,7 @@ func (c *scriptedCorpus) Search(q lexical.TermQuery) (lexical.Result, error) {
 
 // Nearest implements retrieval.Vectors.
 func (c *scriptedCorpus) Nearest(_ context.Context, q dense.NearestQuery) ([]dense.Hit, error) {
-	if err := c.asked(retrieval.At{Generation: q.Generation}); err != nil {
+	if err := c.checkState(retrieval.At{Generation: q.Generation}); err != nil {
 		return nil, err
 	}
 	c.nearest = append(c.nearest, q)
@@ -248,7 +248,7 @@ func (c *scriptedCorpus) Nearest(_ context.Context, q dense.NearestQuery) ([]den
 		x, ok := c.dense[r]
 		s, d := r, r
 		s.Passage, d.Section, d.Passage = -1, -1, -1
-		if !ok || !c.there(q.Principal, r.Version) || !c.matches(q.Filter, r.Version) ||
+		if !ok || !c.readable(q.Principal, r.Version) || !c.matches(q.Filter, r.Version) ||
 			q.Within != nil && !slices.Contains(q.Within, r) && !slices.Contains(q.Within, s) && !slices.Contains(q.Within, d) {
 			continue
 		}
@@ -282,12 +282,12 @@ func (c *scriptedCorpus) CollectionState(context.Context, schema.Principal, uuid
 }
 
 func (c *scriptedCorpus) Texts(_ context.Context, p schema.Principal, _ uuid.UUID, at retrieval.At, refs []lexical.Ref) (map[lexical.Ref]retrieval.Text, error) {
-	if err := c.asked(at); err != nil {
+	if err := c.checkState(at); err != nil {
 		return nil, err
 	}
 	out := map[lexical.Ref]retrieval.Text{}
 	for _, r := range refs {
-		if !c.there(p, r.Version) {
+		if !c.readable(p, r.Version) {
 			continue
 		}
 		d := c.documents[c.number(r.Version)]
@@ -306,7 +306,7 @@ func (c *scriptedCorpus) Texts(_ context.Context, p schema.Principal, _ uuid.UUI
 func (c *scriptedCorpus) ExternalIDs(_ context.Context, p schema.Principal, _ uuid.UUID, versions []uuid.UUID) (map[uuid.UUID]string, error) {
 	out := map[uuid.UUID]string{}
 	for _, v := range versions {
-		if c.there(p, v) {
+		if c.readable(p, v) {
 			out[v] = c.documents[c.number(v)].name
 		}
 	}
@@ -315,7 +315,7 @@ func (c *scriptedCorpus) ExternalIDs(_ context.Context, p schema.Principal, _ uu
 
 func (c *scriptedCorpus) SectionRefs(_ context.Context, p schema.Principal, _ uuid.UUID, versions []uuid.UUID) (out []lexical.Ref, err error) {
 	for _, r := range c.all(schema.UnitSection) {
-		if slices.Contains(versions, r.Version) && c.there(p, r.Version) {
+		if slices.Contains(versions, r.Version) && c.readable(p, r.Version) {
 			out = append(out, r)
 		}
 	}
@@ -323,13 +323,13 @@ func (c *scriptedCorpus) SectionRefs(_ context.Context, p schema.Principal, _ uu
 }
 
 func (c *scriptedCorpus) PassageRefs(_ context.Context, p schema.Principal, _ uuid.UUID, at retrieval.At, places []lexical.Ref) (out []lexical.Ref, err error) {
-	if err := c.asked(at); err != nil {
+	if err := c.checkState(at); err != nil {
 		return nil, err
 	}
 	for _, r := range c.all(schema.UnitPassage) {
 		s, d := r, r
 		s.Passage, d.Section, d.Passage = -1, -1, -1
-		if c.there(p, r.Version) && (slices.Contains(places, s) || slices.Contains(places, d)) {
+		if c.readable(p, r.Version) && (slices.Contains(places, s) || slices.Contains(places, d)) {
 			out = append(out, r)
 		}
 	}
@@ -337,13 +337,13 @@ func (c *scriptedCorpus) PassageRefs(_ context.Context, p schema.Principal, _ uu
 }
 
 func (c *scriptedCorpus) Members(_ context.Context, p schema.Principal, _ uuid.UUID, at retrieval.At, clusters []uuid.UUID) (map[uuid.UUID][]lexical.Ref, error) {
-	if err := c.asked(at); err != nil {
+	if err := c.checkState(at); err != nil {
 		return nil, err
 	}
 	c.members++
 	out := map[uuid.UUID][]lexical.Ref{}
 	for _, r := range c.all(schema.UnitSection) {
-		if id, ok := c.clusters[r]; ok && slices.Contains(clusters, id) && c.there(p, r.Version) {
+		if id, ok := c.clusters[r]; ok && slices.Contains(clusters, id) && c.readable(p, r.Version) {
 			out[id] = append(out[id], r)
 		}
 	}
@@ -351,7 +351,7 @@ func (c *scriptedCorpus) Members(_ context.Context, p schema.Principal, _ uuid.U
 }
 
 func (c *scriptedCorpus) ClustersOf(_ context.Context, _ schema.Principal, _ uuid.UUID, at retrieval.At, sections []lexical.Ref) (map[lexical.Ref]uuid.UUID, error) {
-	if err := c.asked(at); err != nil {
+	if err := c.checkState(at); err != nil {
 		return nil, err
 	}
 	out := map[lexical.Ref]uuid.UUID{}
@@ -364,7 +364,7 @@ func (c *scriptedCorpus) ClustersOf(_ context.Context, _ schema.Principal, _ uui
 }
 
 func (c *scriptedCorpus) VectorsOf(_ context.Context, _ schema.Principal, _ uuid.UUID, at retrieval.At, passages []lexical.Ref) (map[lexical.Ref][]float32, error) {
-	if err := c.asked(at); err != nil {
+	if err := c.checkState(at); err != nil {
 		return nil, err
 	}
 	out := map[lexical.Ref][]float32{}
@@ -397,7 +397,7 @@ func corpus(documents ...[]int) *scriptedCorpus {
 // run runs a plan's stages on the corpus: lines of YAML that begin with "- ", a stage each.
 func (c *scriptedCorpus) run(t *testing.T, stages string, change ...func(*wire.SearchQuery)) run.Result {
 	t.Helper()
-	out, err := c.try(t, stages, change...)
+	out, err := c.tryRun(t, stages, change...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -439,7 +439,7 @@ func (c *scriptedCorpus) engine(t *testing.T, stages string) *run.Engine {
 	return engine
 }
 
-func (c *scriptedCorpus) try(t *testing.T, stages string, change ...func(*wire.SearchQuery)) (run.Result, error) {
+func (c *scriptedCorpus) tryRun(t *testing.T, stages string, change ...func(*wire.SearchQuery)) (run.Result, error) {
 	t.Helper()
 	engine, q := c.engine(t, stages), query()
 	for _, f := range change {

@@ -128,12 +128,12 @@ type scriptedLinks map[lexical.Ref][]retrieval.Link
 
 // Links implements retrieval.Links.
 func (c *scriptedCorpus) Links(_ context.Context, p schema.Principal, _ uuid.UUID, at retrieval.At, passages []lexical.Ref, k int) (map[lexical.Ref][]retrieval.Link, error) {
-	if err := c.asked(at); err != nil {
+	if err := c.checkState(at); err != nil {
 		return nil, err
 	}
 	out := map[lexical.Ref][]retrieval.Link{}
 	for _, r := range passages {
-		if some := c.links[r]; len(some) > 0 && c.there(p, r.Version) {
+		if some := c.links[r]; len(some) > 0 && c.readable(p, r.Version) {
 			out[r] = some[:min(k, len(some))]
 		}
 	}

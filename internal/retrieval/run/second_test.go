@@ -12,15 +12,15 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// scriptedSecond is the second encoder; away means that its servers do not run.
+// scriptedSecond is the second encoder; unavailable means that its servers do not run.
 type scriptedSecond struct {
-	away       bool
-	asked      int
-	calibrated map[string]float64
+	unavailable bool
+	asked       int
+	calibrated  map[string]float64
 }
 
 func (s *scriptedSecond) Info(context.Context) (wire.ModelInfo, error) {
-	if s.away {
+	if s.unavailable {
 		return wire.ModelInfo{}, fmt.Errorf("nobody answers: %w", schema.ErrUnavailable)
 	}
 	return wire.ModelInfo{Space: "second", Calibrated: s.calibrated, Scripts: map[wire.ModelOp][]string{wire.OpEncode: {"Latin"}}}, nil
@@ -28,7 +28,7 @@ func (s *scriptedSecond) Info(context.Context) (wire.ModelInfo, error) {
 
 func (s *scriptedSecond) EncodeQuery(context.Context, wire.Lane, string, []string) (wire.Vectors, string, error) {
 	s.asked++
-	if s.away {
+	if s.unavailable {
 		return wire.Vectors{}, "", fmt.Errorf("nobody answers: %w", schema.ErrUnavailable)
 	}
 	return wire.Vectors{Dimension: 1, Data: []float32{1}}, "second", nil
@@ -36,9 +36,9 @@ func (s *scriptedSecond) EncodeQuery(context.Context, wire.Lane, string, []strin
 
 // TestTheSecondEncodersVectorsAreSearchedWithIt: with the weight for the second encoder.
 func TestTheSecondEncodersVectorsAreSearchedWithIt(t *testing.T) {
-	first := towns()
+	first := townCorpus()
 	wanted := first.run(t, "- hybrid: {of: [{lexical: {}}, {dense: {weight: 9}}]}")
-	c := towns()
+	c := townCorpus()
 	c.second = &scriptedSecond{}
 	got := c.run(t, "- hybrid: {of: [{lexical: {}}, {dense: {weight: 0.1, second: 9, known: true}}]}")
 	want(t, "what it finds", places(got), places(wanted))
@@ -46,18 +46,18 @@ func TestTheSecondEncodersVectorsAreSearchedWithIt(t *testing.T) {
 	if c.second.asked != 1 {
 		t.Errorf("it was asked %d times", c.second.asked)
 	}
-	c = towns()
+	c = townCorpus()
 	c.second = &scriptedSecond{}
-	want(t, "what vectors alone find", places(c.run(t, "- dense")), places(towns().run(t, "- dense")))
+	want(t, "what vectors alone find", places(c.run(t, "- dense")), places(townCorpus().run(t, "- dense")))
 }
 
 // TestWordsAreComparedWhileTheSecondEncoderIsAway: the trace says how to fix it.
 func TestWordsAreComparedWhileTheSecondEncoderIsAway(t *testing.T) {
 	for _, stages := range []string{"- dense", "- hybrid: {of: [{lexical: {}}, {dense: {known: true}}]}"} {
-		c := towns()
-		c.second = &scriptedSecond{away: true}
+		c := townCorpus()
+		c.second = &scriptedSecond{unavailable: true}
 		got := c.run(t, stages)
-		want(t, "what it finds", places(got), places(towns().run(t, "- lexical")))
+		want(t, "what it finds", places(got), places(townCorpus().run(t, "- lexical")))
 		want(t, "searches by vectors", len(c.nearest), 0)
 		if why := got.Trace[0].Why; !strings.Contains(why, "SLUICE_SECOND_PACK") || !strings.Contains(why, "space second") {
 			t.Errorf("the trace says %q", why)

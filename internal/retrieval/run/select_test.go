@@ -223,7 +223,7 @@ func TestDedupesThresholdIsOfTheVectorsEncoder(t *testing.T) {
 		{"a pack that has none", near(nil, nil), 1, "the model pack scripted 1 has no threshold \"dedupe\", so the published 0.9 counts"},
 		{"the second encoder's", near(map[string]float64{"dedupe": 0.94}, &scriptedSecond{calibrated: map[string]float64{"dedupe": 0.96}}), 2, "0 of the first 2 repeat"},
 		{"the second encoder's, which is less", near(map[string]float64{"dedupe": 0.96}, &scriptedSecond{calibrated: map[string]float64{"dedupe": 0.94}}), 1, "1 of the first 2 repeat"},
-		{"the second encoder is away", near(map[string]float64{"dedupe": 0.94}, &scriptedSecond{away: true}), 2, "texts are compared and vectors are not"},
+		{"the second encoder is away", near(map[string]float64{"dedupe": 0.94}, &scriptedSecond{unavailable: true}), 2, "texts are compared and vectors are not"},
 	} {
 		got := x.corpus.run(t, "- lexical\n- dedupe: {cosine: calibrated}")
 		if why := got.Trace[1].Why; len(got.Candidates) != x.kept || !strings.Contains(why, x.why) {

@@ -29,14 +29,14 @@ func (h *scriptedHistory) Known(_ context.Context, _ schema.Principal, space str
 	return h.known[:min(k, len(h.known))], h.fail
 }
 
-// knowing is a language model that answers without text, or cannot.
-type knowing struct {
+// scriptedModel is a language model that answers without text, or cannot.
+type scriptedModel struct {
 	answer string
 	fail   error
 	asked  []wire.LLMRequest
 }
 
-func (j *knowing) Complete(_ context.Context, r wire.LLMRequest) (wire.LLMReply, error) {
+func (j *scriptedModel) Complete(_ context.Context, r wire.LLMRequest) (wire.LLMReply, error) {
 	if r.Task == wire.TaskWho {
 		return wire.LLMReply{Usage: schema.Usage{Provider: "openai", Model: "scripted"}}, j.fail
 	}
@@ -44,9 +44,9 @@ func (j *knowing) Complete(_ context.Context, r wire.LLMRequest) (wire.LLMReply,
 	return wire.LLMReply{Text: j.answer, Usage: schema.Usage{Model: "scripted"}}, j.fail
 }
 
-func times(n int, ok bool) []bool { return slices.Repeat([]bool{ok}, n) }
+func repeatBool(n int, ok bool) []bool { return slices.Repeat([]bool{ok}, n) }
 
-const skipping = "- dense\n- score: {by: prefer_sum}\n- skip-retrieval: {delta: 4.5, k: 3}\n- limit: {k: 2}"
+const skipPlan = "- dense\n- score: {by: prefer_sum}\n- skip-retrieval: {delta: 4.5, k: 3}\n- limit: {k: 2}"
 
 func TestRetrievalIsSkippedWhereTheModelKnowsEnough(t *testing.T) {
 	refusal := &schema.RemoteError{Code: schema.CodeInvalid, Message: "the provider extractive knows nothing by itself"}
@@ -55,33 +55,33 @@ func TestRetrievalIsSkippedWhereTheModelKnowsEnough(t *testing.T) {
 		name    string
 		scores  []float32 // has_answer of the candidates
 		history *scriptedHistory
-		model   *knowing
+		model   *scriptedModel
 		stage   string
 		search  bool
 		skipped bool
 		asked   int // calls for an answer
-		says    string
+		message string
 	}{
-		{"both are above", common, &scriptedHistory{known: times(3, true)}, &knowing{answer: "Five."}, skipping, false, true, 1,
+		{"both are above", common, &scriptedHistory{known: repeatBool(3, true)}, &scriptedModel{answer: "Five."}, skipPlan, false, true, 1,
 			"S_ltod 0.500: 2 of 4 candidates above 4.500; S_nn 1.000: 3 of the 3 nearest questions right without retrieval, 3 are known; answered without retrieval by scripted"},
-		{"delta is no limit that counts itself", []float32{4.5, 4.5, 1, 0}, &scriptedHistory{known: times(3, true)}, &knowing{answer: "Five."}, skipping, false, false, 0,
+		{"delta is no limit that counts itself", []float32{4.5, 4.5, 1, 0}, &scriptedHistory{known: repeatBool(3, true)}, &scriptedModel{answer: "Five."}, skipPlan, false, false, 0,
 			"S_ltod 0.000: 0 of 4 candidates above 4.500; not above 0.04"},
-		{"too few candidates", common, &scriptedHistory{known: times(3, true)}, &knowing{answer: "Five."}, strings.Replace(skipping, "k: 3", "k: 3, s_l: 0.5", 1), false, false, 0,
+		{"too few candidates", common, &scriptedHistory{known: repeatBool(3, true)}, &scriptedModel{answer: "Five."}, strings.Replace(skipPlan, "k: 3", "k: 3, s_l: 0.5", 1), false, false, 0,
 			"not above 0.5"},
-		{"too few neighbours", common, &scriptedHistory{known: []bool{true, false, true}}, &knowing{answer: "Five."}, skipping, false, false, 0,
+		{"too few neighbours", common, &scriptedHistory{known: []bool{true, false, true}}, &scriptedModel{answer: "Five."}, skipPlan, false, false, 0,
 			"S_nn 0.667: 2 of the 3 nearest questions right without retrieval, 3 are known; not above 0.67"},
-		{"the paper's other s_n", common, &scriptedHistory{known: []bool{true, false, true}}, &knowing{answer: "Five."}, strings.Replace(skipping, "k: 3", "k: 3, s_n: 0.55", 1), false, true, 1,
+		{"the paper's other s_n", common, &scriptedHistory{known: []bool{true, false, true}}, &scriptedModel{answer: "Five."}, strings.Replace(skipPlan, "k: 3", "k: 3, s_n: 0.55", 1), false, true, 1,
 			"S_nn 0.667"},
-		{"as many as s_n, and no more", common, &scriptedHistory{known: []bool{true, true, false, false}}, &knowing{answer: "Five."}, strings.Replace(skipping, "k: 3", "k: 4, s_n: 0.5", 1), false, false, 0,
+		{"as many as s_n, and no more", common, &scriptedHistory{known: []bool{true, true, false, false}}, &scriptedModel{answer: "Five."}, strings.Replace(skipPlan, "k: 3", "k: 4, s_n: 0.5", 1), false, false, 0,
 			"S_nn 0.500: 2 of the 4 nearest questions right without retrieval, 4 are known; not above 0.5"},
-		{"one question, however right", common, &scriptedHistory{known: times(1, true)}, &knowing{answer: "Five."}, skipping, false, false, 0, "1 are known; not above"},
-		{"no history", common, nil, &knowing{answer: "Five."}, skipping, false, false, 0, "0 are known; not above"},
-		{"history fails", common, &scriptedHistory{fail: schema.ErrUnavailable}, &knowing{answer: "Five."}, skipping, false, false, 0, "earlier questions cannot be read"},
-		{"a provider that knows nothing", common, &scriptedHistory{known: times(3, true)}, &knowing{fail: refusal}, skipping, false, false, 1,
+		{"one question, however right", common, &scriptedHistory{known: repeatBool(1, true)}, &scriptedModel{answer: "Five."}, skipPlan, false, false, 0, "1 are known; not above"},
+		{"no history", common, nil, &scriptedModel{answer: "Five."}, skipPlan, false, false, 0, "0 are known; not above"},
+		{"history fails", common, &scriptedHistory{fail: schema.ErrUnavailable}, &scriptedModel{answer: "Five."}, skipPlan, false, false, 0, "earlier questions cannot be read"},
+		{"a provider that knows nothing", common, &scriptedHistory{known: repeatBool(3, true)}, &scriptedModel{fail: refusal}, skipPlan, false, false, 1,
 			"but there is no answer without retrieval: the provider extractive knows nothing by itself"},
-		{"a model that does not know", common, &scriptedHistory{known: times(3, true)}, &knowing{}, skipping, false, false, 1, "the language model does not know the answer"},
-		{"no model", common, &scriptedHistory{known: times(3, true)}, nil, skipping, false, false, 0, "no language model is configured"},
-		{"a search", common, &scriptedHistory{known: times(3, true)}, &knowing{answer: "Five."}, skipping, true, false, 0, "the question would be answered without retrieval"},
+		{"a model that does not know", common, &scriptedHistory{known: repeatBool(3, true)}, &scriptedModel{}, skipPlan, false, false, 1, "the language model does not know the answer"},
+		{"no model", common, &scriptedHistory{known: repeatBool(3, true)}, nil, skipPlan, false, false, 0, "no language model is configured"},
+		{"a search", common, &scriptedHistory{known: repeatBool(3, true)}, &scriptedModel{answer: "Five."}, skipPlan, true, false, 0, "the question would be answered without retrieval"},
 	} {
 		c := ranked([]float64{9, 8, 7, 6})
 		c.readers = everyOp(func(string) float32 { return 0 })
@@ -104,7 +104,7 @@ func TestRetrievalIsSkippedWhereTheModelKnowsEnough(t *testing.T) {
 		if x.skipped {
 			kept = 0
 		}
-		if got.Skipped != x.skipped || len(got.Context) != kept || len(got.Candidates) != 4 || !strings.Contains(why, x.says) {
+		if got.Skipped != x.skipped || len(got.Context) != kept || len(got.Candidates) != 4 || !strings.Contains(why, x.message) {
 			t.Errorf("%s: skipped %t, %d in the context of %d (%s)", x.name, got.Skipped, len(got.Context), len(got.Candidates), why)
 		}
 		if x.model == nil {
@@ -127,7 +127,7 @@ func TestRetrievalIsSkippedWhereTheModelKnowsEnough(t *testing.T) {
 // TestAPlanWithoutRetrieval: no candidate reaches the answer, whether the model has an answer or
 // not.
 func TestAPlanWithoutRetrieval(t *testing.T) {
-	for _, model := range []*knowing{{answer: "Five."}, {}} {
+	for _, model := range []*scriptedModel{{answer: "Five."}, {}} {
 		c := ranked([]float64{9, 8})
 		c.judges = model
 		got := c.run(t, "- dense\n- skip-retrieval: {always: true}", func(q *wire.SearchQuery) { q.Question = uuid.MustParse("aaaaaaaa-0000-7000-8000-000000000001") })
@@ -146,7 +146,7 @@ func TestSkippingNeedsWhatScoreReads(t *testing.T) {
 	if got := c.run(t, "- dense\n- limit\n"); got.Skipped {
 		t.Error("a plan without the stage skips")
 	}
-	if _, err := c.try(t, "- dense\n- score\n- skip-retrieval"); err == nil {
+	if _, err := c.tryRun(t, "- dense\n- score\n- skip-retrieval"); err == nil {
 		t.Error("calibrated was resolved without a model pack")
 	}
 }
@@ -155,8 +155,8 @@ func TestSkippingNeedsWhatScoreReads(t *testing.T) {
 // right.
 func TestNothingFoundIsNoKnowledge(t *testing.T) {
 	c := ranked(nil)
-	c.readers, c.history, c.judges = everyOp(func(string) float32 { return 0 }), &scriptedHistory{known: times(3, true)}, &knowing{answer: "Five."}
-	got := c.run(t, skipping, func(q *wire.SearchQuery) { q.Question = uuid.MustParse("aaaaaaaa-0000-7000-8000-000000000001") })
+	c.readers, c.history, c.judges = everyOp(func(string) float32 { return 0 }), &scriptedHistory{known: repeatBool(3, true)}, &scriptedModel{answer: "Five."}
+	got := c.run(t, skipPlan, func(q *wire.SearchQuery) { q.Question = uuid.MustParse("aaaaaaaa-0000-7000-8000-000000000001") })
 	if why := got.Trace[2].Why; got.Skipped || !strings.Contains(why, "S_ltod 0.000: 0 of 0 candidates") {
 		t.Errorf("skipped %t (%s)", got.Skipped, why)
 	}

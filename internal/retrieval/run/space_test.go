@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// towns are passages that words and vectors rank differently.
-func towns() *scriptedCorpus {
+// townCorpus are passages that words and vectors rank differently.
+func townCorpus() *scriptedCorpus {
 	c := corpus([]int{2, 1}, []int{1}, []int{1})
 	for r, x := range map[lexical.Ref]float64{
 		passage(0, 0, 0): 1, passage(0, 0, 1): 3, passage(0, 1, 0): 2, passage(1, 0, 0): 2.5,
@@ -30,7 +30,7 @@ func towns() *scriptedCorpus {
 func TestVectorsOfAnotherSpaceAreNotCompared(t *testing.T) {
 	for name, c := range map[string]struct {
 		stages, same string // what gives the same ranking in a collection of the question's space
-		said         bool
+		reported     bool
 	}{
 		"vectors alone":             {"- dense", "- lexical", true},
 		"of larger units":           {"- dense: {unit: document}", "- lexical: {unit: document}", true},
@@ -42,16 +42,16 @@ func TestVectorsOfAnotherSpaceAreNotCompared(t *testing.T) {
 		"words alone":               {"- lexical", "- lexical", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			same := towns()
+			same := townCorpus()
 			wanted := same.run(t, c.same)
-			other := towns()
+			other := townCorpus()
 			other.space = "other"
 			got := other.run(t, c.stages)
 			want(t, "what it finds", places(got), places(wanted))
 			want(t, "searches by vectors", len(other.nearest), 0)
-			said := got.Trace[0].Stage == schema.StageVectors && strings.Contains(got.Trace[0].Why, "space other") &&
+			reported := got.Trace[0].Stage == schema.StageVectors && strings.Contains(got.Trace[0].Why, "space other") &&
 				strings.Contains(got.Trace[0].Why, "space scripted") && strings.Contains(got.Trace[0].Why, "sluice collections rebuild")
-			if said != c.said {
+			if reported != c.reported {
 				t.Errorf("the trace says %+v", got.Trace)
 			}
 		})
@@ -60,13 +60,13 @@ func TestVectorsOfAnotherSpaceAreNotCompared(t *testing.T) {
 
 // TestASpaceThatChangesMeanwhileIsAnError: the source of vectors checks the space again.
 func TestASpaceThatChangesMeanwhileIsAnError(t *testing.T) {
-	c := towns()
+	c := townCorpus()
 	c.called = func(calls int) {
 		if calls == 1 { // after the run has read the state
 			c.space = "other"
 		}
 	}
-	_, err := c.try(t, "- dense")
+	_, err := c.tryRun(t, "- dense")
 	var space *retrieval.SpaceError
 	if !errors.As(err, &space) || !strings.Contains(err.Error(), "sluice collections rebuild") {
 		t.Errorf("got %v", err)

@@ -60,7 +60,7 @@ func TestAQueryBringsAPlan(t *testing.T) {
 	})
 	want(t, "the plan", got.Plan, "brought")
 	want(t, "what it chose", len(got.Context), 2)
-	_, err := c.try(t, "- dense", func(q *wire.SearchQuery) { q.PlanText = "name: brought\nstages:\n- dense: {k: 0}" })
+	_, err := c.tryRun(t, "- dense", func(q *wire.SearchQuery) { q.PlanText = "name: brought\nstages:\n- dense: {k: 0}" })
 	var field *schema.FieldError
 	if !errors.As(err, &field) || field.Field != "stages[0].dense.k" {
 		t.Errorf("a wrong one gave %v", err)

@@ -22,7 +22,7 @@ func (h hybrid) combine(t *Task, p *pool) []item {
 		if larger(h.unit, c.size()) {
 			scores = map[key]hit{}
 			for k, x := range p.scores[i] {
-				up := t.up(k.ref, h.unit)
+				up := t.enclosing(k.ref, h.unit)
 				if have, ok := scores[up]; !ok || x.score > have.score {
 					scores[up] = x
 				}
@@ -32,7 +32,7 @@ func (h hybrid) combine(t *Task, p *pool) []item {
 		for j, it := range items {
 			units[j] = it.key
 			if larger(c.size(), h.unit) {
-				units[j] = t.up(it.ref, c.size())
+				units[j] = t.enclosing(it.ref, c.size())
 			}
 			values[j] = scores[units[j]].score
 			items[j] = it.scored(c.scorer(), values[j])

@@ -17,8 +17,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// everything is a k larger than the number of units that any restricted search finds.
-const everything = 1 << 20
+// unlimited is a k larger than the number of units that any restricted search finds.
+const unlimited = 1 << 20
 
 // component finds and scores units of one size.
 type component interface {
@@ -128,7 +128,7 @@ func (c bm25) within(a *area) *lexical.Within {
 	out := &lexical.Within{Sections: make(map[lexical.Ref]bool, len(a.refs))}
 	for _, r := range a.refs {
 		if r.Passage >= 0 {
-			r = at(r, schema.UnitSection)
+			r = enclosingRef(r, schema.UnitSection)
 		}
 		out.Sections[r] = true
 	}
@@ -150,7 +150,7 @@ func (c bm25) score(ctx context.Context, t *Task, units []key) (found, error) {
 	if err != nil {
 		return found{}, err
 	}
-	return c.search(ctx, t, everything, a)
+	return c.search(ctx, t, unlimited, a)
 }
 
 // inner scores passages by the inner product of their vectors with the question's. A larger unit
@@ -177,7 +177,7 @@ func (c inner) share(t *Task) float64 {
 		weight = c.second
 	}
 	if c.known {
-		weight *= t.encoderKnows
+		weight *= t.encoderShare
 	}
 	return weight
 }
@@ -185,7 +185,7 @@ func (c inner) share(t *Task) float64 {
 func (c inner) prepare(ctx context.Context, t *Task) error {
 	if c.known {
 		var err error
-		if t.encoderKnows, err = t.known(ctx, wire.OpEncode); err != nil || t.encoderKnows == 0 {
+		if t.encoderShare, err = t.known(ctx, wire.OpEncode); err != nil || t.encoderShare == 0 {
 			return err
 		}
 	}
@@ -226,8 +226,8 @@ func (c inner) search(ctx context.Context, t *Task, k int, within *area) (found,
 	if within != nil {
 		q.Within = within.refs
 	}
-	if c.unit != schema.UnitPassage && k < everything {
-		q.K = min(4*k, everything)
+	if c.unit != schema.UnitPassage && k < unlimited {
+		q.K = min(4*k, unlimited)
 	}
 	for {
 		nearest, err := t.Vectors.Nearest(ctx, q)
@@ -240,10 +240,10 @@ func (c inner) search(ctx context.Context, t *Task, k int, within *area) (found,
 		}
 		// The best passages decide which units are best. If they are of too few units, the search
 		// is repeated with more passages.
-		if len(hits) >= k || len(nearest) < q.K || q.K >= everything {
+		if len(hits) >= k || len(nearest) < q.K || q.K >= unlimited {
 			return found{hits: hits[:min(k, len(hits))]}, nil
 		}
-		q.K = min(4*q.K, everything)
+		q.K = min(4*q.K, unlimited)
 	}
 }
 
@@ -260,7 +260,7 @@ func (c inner) best(ctx context.Context, t *Task, nearest []dense.Hit) ([]hit, e
 	}
 	best := make(map[key]hit, len(nearest))
 	for _, n := range nearest {
-		k := t.up(n.Ref, c.unit)
+		k := t.enclosing(n.Ref, c.unit)
 		if have, ok := best[k]; !ok || have.score < n.Similarity {
 			best[k] = hit{key: k, score: n.Similarity, best: &n.Ref}
 		}
@@ -275,5 +275,5 @@ func (c inner) score(ctx context.Context, t *Task, units []key) (found, error) {
 	if err != nil {
 		return found{}, err
 	}
-	return c.search(ctx, t, everything, a)
+	return c.search(ctx, t, unlimited, a)
 }

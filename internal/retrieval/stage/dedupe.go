@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// published is ChunkRAG's redundancy threshold.
-const published = 0.9
+// defaultRedundancy is ChunkRAG's redundancy threshold.
+const defaultRedundancy = 0.9
 
 type dedupe struct {
 	cosine Threshold
@@ -41,7 +41,7 @@ var dedupeKind = Kind{
 // candidates follow unchanged. Texts that contain each other need no check: the candidates are of
 // one unit, and units do not overlap.
 func readDedupe(p *Parameters) Stage {
-	s := dedupe{cosine: p.Threshold("cosine", "dedupe", Threshold{Value: published}, 0, 1), depth: p.Whole("depth", 50, 1, 500)}
+	s := dedupe{cosine: p.Threshold("cosine", "dedupe", Threshold{Value: defaultRedundancy}, 0, 1), depth: p.Int("depth", 50, 1, 500)}
 	return Stage{Fit: fitSelection, run: s.run}
 }
 
@@ -51,7 +51,7 @@ func (d dedupe) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 	if err != nil {
 		return outcome{}, err
 	}
-	cosine, note, err := t.repeats(ctx, d.cosine)
+	cosine, note, err := t.redundancyThreshold(ctx, d.cosine)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -59,7 +59,7 @@ func (d dedupe) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 	if cosine < 1 && in.unit == schema.UnitPassage {
 		var whole []lexical.Ref
 		for _, v := range shown {
-			if r, ok := v.whole(); ok {
+			if r, ok := v.passageRef(); ok {
 				whole = append(whole, r)
 			}
 		}
@@ -72,7 +72,7 @@ func (d dedupe) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 	var kept []int
 	for i, c := range head {
 		text := normalise(shown[i].text())
-		own, single := shown[i].whole()
+		own, single := shown[i].passageRef()
 		if n, ok := seen[text]; ok && text != "" {
 			out.dropped = append(out.dropped, judged{c, fmt.Sprintf("the same text as rank %d", n+1)})
 			continue
@@ -83,11 +83,11 @@ func (d dedupe) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 				why = fmt.Sprintf("shows the passage of rank %d", j+1)
 				break
 			}
-			if c.behind(head[j].key) {
+			if c.supersededBy(head[j].key) {
 				why = fmt.Sprintf("the passage of rank %d in another version of the text", j+1)
 				break
 			}
-			other, _ := shown[j].whole()
+			other, _ := shown[j].passageRef()
 			if x := dot(vectors[own], vectors[other]); single && x > cosine {
 				why = fmt.Sprintf("cosine %.3f to rank %d", x, j+1)
 				break
@@ -106,9 +106,9 @@ func (d dedupe) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 	return out, nil
 }
 
-// repeats returns the cosine above which a passage repeats another. A calibrated one is that of the
-// pack whose encoder made the collection's vectors.
-func (t *Task) repeats(ctx context.Context, x Threshold) (cosine float64, note string, err error) {
+// redundancyThreshold returns the cosine above which a passage repeats another. A calibrated one is
+// that of the pack whose encoder made the collection's vectors.
+func (t *Task) redundancyThreshold(ctx context.Context, x Threshold) (cosine float64, note string, err error) {
 	if x.Calibrated == "" {
 		return x.Value, "", nil
 	}
@@ -121,7 +121,7 @@ func (t *Task) repeats(ctx context.Context, x Threshold) (cosine float64, note s
 	}
 	cosine, ok := info.Calibrated[x.Calibrated]
 	if !ok {
-		return published, fmt.Sprintf("%s has no threshold %q, so the published %g counts", packName(info), x.Calibrated, published), nil
+		return defaultRedundancy, fmt.Sprintf("%s has no threshold %q, so the published %g counts", packName(info), x.Calibrated, defaultRedundancy), nil
 	}
 	return cosine, "", nil
 }
@@ -129,11 +129,11 @@ func (t *Task) repeats(ctx context.Context, x Threshold) (cosine float64, note s
 // encoderInfo describes the model pack whose encoder made the collection's vectors.
 func (t *Task) encoderInfo(ctx context.Context) (wire.ModelInfo, error) {
 	if !t.state.Second {
-		return t.pack.describe(ctx, packFresh)
+		return t.pack.describe(ctx, packTTL)
 	}
-	asking, cancel := context.WithTimeout(ctx, secondTime)
+	secondCtx, cancel := context.WithTimeout(ctx, secondTimeout)
 	defer cancel()
-	return t.pack.second.describe(asking, packFresh)
+	return t.pack.second.describe(secondCtx, packTTL)
 }
 
 // normalise keeps letters and digits, in lower case, with one space between words.

@@ -41,8 +41,8 @@ var fuseKind = Kind{
 // than the model's input counts as its best piece, as in score. An optional stage is skipped if the
 // model pack has no fuser.
 func readFuse(p *Parameters) Stage {
-	s := fuse{lr: p.Whole("lr", 4, 1, 512), withQuestion: p.flag("with_question"), depth: p.Whole("depth", 100, 1, 500),
-		keep: p.Whole("keep", 4, 0, MaxDepth), pieces: p.Whole("pieces", 8, 1, maxInputs), optional: p.flag("optional")}
+	s := fuse{lr: p.Int("lr", 4, 1, 512), withQuestion: p.bool("with_question"), depth: p.Int("depth", 100, 1, 500),
+		keep: p.Int("keep", 4, 0, MaxDepth), pieces: p.Int("pieces", 8, 1, maxInputs), optional: p.bool("optional")}
 	return Stage{Fit: fitReading, Scores: []string{"fuse"}, Cost: Cost{Reads: s.depth * s.pieces}, run: s.run}
 }
 
@@ -61,15 +61,15 @@ func (s fuse) run(ctx context.Context, t *Task, in Candidates) (outcome, error) 
 	if err != nil {
 		return outcome{}, err
 	}
-	most, err := t.pack.limit(ctx, wire.OpFuse)
+	maxInputs, err := t.pack.limit(ctx, wire.OpFuse)
 	if err != nil {
 		return outcome{}, err
 	}
 	over := ""
-	if most > 0 && len(inputs) > most {
-		over = fmt.Sprintf("the fuser reads %d of %d texts together", most, len(inputs))
-		depth = max(1, inputs[most].of) // every candidate but the first is read whole or not at all
-		inputs = inputs[:most]
+	if maxInputs > 0 && len(inputs) > maxInputs {
+		over = fmt.Sprintf("the fuser reads %d of %d texts together", maxInputs, len(inputs))
+		depth = max(1, inputs[maxInputs].of) // every candidate but the first is read whole or not at all
+		inputs = inputs[:maxInputs]
 		for depth < inputs[len(inputs)-1].of+1 {
 			inputs = inputs[:len(inputs)-1]
 		}
@@ -79,8 +79,8 @@ func (s fuse) run(ctx context.Context, t *Task, in Candidates) (outcome, error) 
 	var model string
 	if len(inputs) > 0 {
 		scores, model, err = t.Readers.Fuse(ctx, wire.LaneInteractive, t.query.Text, inputTexts(inputs), s.lr, s.withQuestion)
-		if noWord(err) {
-			out.why = noWordWhy
+		if isUnknownWords(err) {
+			out.why = unknownWordsReason
 			return out, nil
 		}
 		if err != nil {
@@ -100,7 +100,7 @@ func (s fuse) run(ctx context.Context, t *Task, in Candidates) (outcome, error) 
 	for i, c := range head {
 		j, ok := best[i]
 		if !ok {
-			out.dropped = append(out.dropped, judged{c, gone})
+			out.dropped = append(out.dropped, judged{c, noTextReason})
 			continue
 		}
 		if in.unit == schema.UnitDocument || in.unit == schema.UnitCluster {
@@ -110,15 +110,15 @@ func (s fuse) run(ctx context.Context, t *Task, in Candidates) (outcome, error) 
 	}
 	rank(out.items)
 	out.why = join(fmt.Sprintf("%d candidates in %d texts, fused%s", len(out.items), len(inputs), by(model)), spread(out.items, "fuse"), over)
-	out.items = append(out.items, behind(out.items, head, tail, "fuse")...)
+	out.items = append(out.items, scoreUnread(out.items, head, tail, "fuse")...)
 	kept, rest := cut(out.items, s.keep)
 	out.items = kept
 	out.dropped = append(out.dropped, drop(rest, fmt.Sprintf("below rank %d", s.keep))...)
 	return out, nil
 }
 
-// gone is why a candidate without text is dropped.
-const gone = "it is gone, or has no text"
+// noTextReason is why a candidate without text is dropped.
+const noTextReason = "it is gone, or has no text"
 
 func by(model string) string {
 	if model == "" {

@@ -42,7 +42,7 @@ var gradientKind = Kind{
 // steeply from a text that surely answers to one that may, and slowly among texts that hardly
 // answer. So few candidates stay if one stands out, and many if none does.
 func readGradient(p *Parameters) Stage {
-	s := gradient{minK: p.Whole("min_k", 7, 1, MaxDepth), fall: p.Choice("by", "ratio", "fall") == "fall", g: p.number("g", 0.3, 0, 1), score: p.Text("score", false),
+	s := gradient{minK: p.Int("min_k", 7, 1, MaxDepth), fall: p.Choice("by", "ratio", "fall") == "fall", g: p.number("g", 0.3, 0, 1), score: p.Text("score", false),
 		chance: p.Choice("scale", "raw", "probability") == "probability"}
 	return s.stage()
 }
@@ -57,7 +57,7 @@ func (s gradient) stage() Stage {
 func (s gradient) run(_ context.Context, _ *Task, in Candidates) (outcome, error) {
 	items, value, unscored := byScore(in.items, s.score)
 	if len(items) == 0 {
-		return uncut(in, s.score), nil
+		return keepAll(in, s.score), nil
 	}
 	if logit := value; s.chance {
 		value = func(c item) float64 { return 1 / (1 + math.Exp(-logit(c))) }
@@ -67,7 +67,7 @@ func (s gradient) run(_ context.Context, _ *Task, in Candidates) (outcome, error
 	if n < len(items) {
 		why = fmt.Sprintf("after %d the score falls from %.3f to %.3f", n, value(items[n-1]), value(items[n]))
 	}
-	return outcome{unit: in.unit, items: mergeUnjudged(items[:n:n], unscored), dropped: drop(items[n:], "after the sharp fall"), why: join(why, passed(unscored, s.score))}, nil
+	return outcome{unit: in.unit, items: mergeUnjudged(items[:n:n], unscored), dropped: drop(items[n:], "after the sharp fall"), why: join(why, unscoredNote(unscored, s.score))}, nil
 }
 
 // share returns the least ratio of a score to the one before.

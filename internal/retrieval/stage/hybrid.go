@@ -25,8 +25,8 @@ type hybrid struct {
 	of           []component
 }
 
-// mostNamed is the most documents named in the question that a search is restricted to.
-const mostNamed = 3
+// maxNamedDocuments is the most documents named in the question that a search is restricted to.
+const maxNamedDocuments = 3
 
 // Ways to combine scores.
 const (
@@ -61,9 +61,9 @@ var hybridKind = Kind{
 //
 // Every component scores exactly what the other components found.
 func readHybrid(p *Parameters) Stage {
-	h := hybrid{unit: p.unit("unit"), k: p.Whole("k", 100, 1, MaxDepth), depth: p.Whole("depth", 100, 1, MaxDepth),
+	h := hybrid{unit: p.unit("unit"), k: p.Int("k", 100, 1, MaxDepth), depth: p.Int("depth", 100, 1, MaxDepth),
 		method: p.Choice("method", weighted, reciprocal), normalise: p.Choice("normalise", "max", "minmax", "none"),
-		rankConstant: p.Whole("rank_constant", 60, 1, 10_000)}
+		rankConstant: p.Int("rank_constant", 60, 1, 10_000)}
 	p.list("of", 1, 16, func(p *Parameters, kind string) {
 		var c component
 		switch kind {
@@ -72,7 +72,7 @@ func readHybrid(p *Parameters) Stage {
 			lexical.weight = p.number("weight", 1, 0, 1e6)
 			c = lexical
 		case "dense":
-			c = inner{unit: p.unit("unit"), weight: p.number("weight", 1, 0, 1e6), second: p.number("second", 0, 0, 1e6), known: p.flag("known")}
+			c = inner{unit: p.unit("unit"), weight: p.number("weight", 1, 0, 1e6), second: p.number("second", 0, 0, 1e6), known: p.bool("known")}
 		default:
 			p.refuse("there is no component %q; components are: dense, lexical", kind)
 			return
@@ -197,7 +197,7 @@ func (h hybrid) collect(ctx context.Context, t *Task, in Candidates, p *pool, ou
 			continue
 		}
 		for i, x := range f.hits {
-			if f.full > 0 && i < mostNamed && x.score >= f.full {
+			if f.full > 0 && i < maxNamedDocuments && x.score >= f.full {
 				named = append(named, x.key)
 			}
 			if !seen[x.key] {
@@ -221,12 +221,12 @@ func (h hybrid) collect(ctx context.Context, t *Task, in Candidates, p *pool, ou
 	}
 	parents := t.parents(in.items)
 	for k, c := range p.items {
-		parent, ok := parents[t.up(k.ref, in.unit)]
+		parent, ok := parents[t.enclosing(k.ref, in.unit)]
 		if !ok {
 			delete(p.items, k) // it lies in a part of a larger unit that is outside the area
 			continue
 		}
-		p.items[k] = c.inherits(parent)
+		p.items[k] = c.withParentScores(parent)
 	}
 	return nil
 }
@@ -239,9 +239,9 @@ func (h hybrid) descend(ctx context.Context, t *Task, p *pool, anchors []int, ab
 	reached := map[key]bool{}
 	for k := range p.items {
 		for _, u := range []schema.Unit{schema.UnitSection, schema.UnitDocument} {
-			reached[t.up(k.ref, u)] = true
+			reached[t.enclosing(k.ref, u)] = true
 		}
-		if c, ok := t.clusterOf[at(k.ref, schema.UnitSection)]; ok {
+		if c, ok := t.clusterOf[enclosingRef(k.ref, schema.UnitSection)]; ok {
 			reached[key{cluster: c}] = true
 		}
 	}
@@ -256,7 +256,7 @@ func (h hybrid) descend(ctx context.Context, t *Task, p *pool, anchors []int, ab
 			}
 			ref = t.members[k.cluster][0]
 		}
-		first := key{ref: at(lexical.Ref{Version: ref.Version, Section: max(ref.Section, 0)}, p.unit)}
+		first := key{ref: enclosingRef(lexical.Ref{Version: ref.Version, Section: max(ref.Section, 0)}, p.unit)}
 		if _, ok := p.items[first]; !ok {
 			p.items[first] = item{key: first, origin: "hybrid"}
 		}
@@ -306,7 +306,7 @@ func (p *pool) add(ctx context.Context, t *Task, c component, hits []hit) error 
 	for _, x := range hits {
 		k := x.key
 		if c.size() != p.unit {
-			k = t.up(x.key.ref, p.unit)
+			k = t.enclosing(x.key.ref, p.unit)
 		}
 		have, ok := p.items[k]
 		if !ok {
@@ -376,14 +376,14 @@ func (h hybrid) missing(ctx context.Context, t *Task, p *pool, i int, candidates
 	known := map[key]bool{}
 	for k := range p.scores[i] {
 		if larger(h.unit, c.size()) {
-			k = t.up(k.ref, h.unit)
+			k = t.enclosing(k.ref, h.unit)
 		}
 		known[k] = true
 	}
 	var out []key
 	for _, k := range candidates {
 		if larger(c.size(), h.unit) {
-			k = t.up(k.ref, c.size())
+			k = t.enclosing(k.ref, c.size())
 		}
 		if !known[k] {
 			known[k] = true

@@ -137,7 +137,7 @@ func (t *Task) bestSections(ctx context.Context, items []item, unit schema.Unit)
 	scores := byKey(f.hits)
 	out := map[key][]lexical.Ref{}
 	for _, r := range all {
-		parent := t.up(r, unit)
+		parent := t.enclosing(r, unit)
 		out[parent] = append(out[parent], r)
 	}
 	for _, refs := range out {
@@ -149,21 +149,21 @@ func (t *Task) bestSections(ctx context.Context, items []item, unit schema.Unit)
 }
 
 // packed cuts a text at the ends of sentences into pieces that a model reads whole; a longer
-// sentence is a piece by itself. room is the most tokens that the model reads; 0: unknown.
-func packed(room int) func(s string) []text.Range {
-	most := maxInputTokens
-	if room > 0 {
-		most = min(most, max(1, room*maxInputTokens/modelTokens))
+// sentence is a piece by itself. modelLimit is the most tokens that the model reads; 0: unknown.
+func packed(modelLimit int) func(s string) []text.Range {
+	maxTokens := maxInputTokens
+	if modelLimit > 0 {
+		maxTokens = min(maxTokens, max(1, modelLimit*maxInputTokens/modelTokens))
 	}
 	return func(s string) []text.Range {
-		if text.CountTokens(s) <= most {
+		if text.CountTokens(s) <= maxTokens {
 			return []text.Range{{End: len(s)}}
 		}
 		var out []text.Range
 		tokens := 0
 		for _, r := range text.Sentences(s) {
 			n := text.CountTokens(r.Of(s))
-			if len(out) == 0 || tokens+n > most {
+			if len(out) == 0 || tokens+n > maxTokens {
 				out, tokens = append(out, text.Range{Start: r.Start}), 0
 			}
 			out[len(out)-1].End = r.End

@@ -29,8 +29,8 @@ var sizes = map[schema.Unit]int{schema.UnitPassage: 1, schema.UnitSection: 2, sc
 // clusters do not hold each other.
 func larger(a, b schema.Unit) bool { return sizes[a] > sizes[b] }
 
-// at returns the section or the document that a smaller unit lies in.
-func at(r lexical.Ref, unit schema.Unit) lexical.Ref {
+// enclosingRef returns the section or the document that a smaller unit lies in.
+func enclosingRef(r lexical.Ref, unit schema.Unit) lexical.Ref {
 	switch unit {
 	case schema.UnitSection:
 		return lexical.Ref{Version: r.Version, Section: r.Section, Passage: -1}
@@ -121,8 +121,8 @@ func (i item) scored(name string, score float64) item {
 	return i
 }
 
-// inherits adds the scores of the larger unit that the item came from.
-func (i item) inherits(parent item) item {
+// withParentScores adds the scores of the larger unit that the item came from.
+func (i item) withParentScores(parent item) item {
 	all := parent.scores
 	for _, s := range i.scores {
 		all = all.with(s.name, s.value)

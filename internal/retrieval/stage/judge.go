@@ -47,8 +47,8 @@ var judgeKind = Kind{
 // The candidates of a request that fails keep their ranks: they have no score of this stage, so
 // that a threshold keeps them. The report says why.
 func readJudge(p *Parameters) Stage {
-	s := judge{by: p.Choice("by", byCritique, byRelevance, byFilter), depth: p.Whole("depth", 20, 1, 100),
-		batch: p.Whole("batch", 5, 1, 20), parallel: p.Whole("parallel", 4, 1, 16), least: p.number("least", 0, 0, 1)}
+	s := judge{by: p.Choice("by", byCritique, byRelevance, byFilter), depth: p.Int("depth", 20, 1, 100),
+		batch: p.Int("batch", 5, 1, 20), parallel: p.Int("parallel", 4, 1, 16), least: p.number("least", 0, 0, 1)}
 	return Stage{Fit: fitReading, Scores: []string{"judge"}, Cost: Cost{Calls: (s.depth + s.batch - 1) / s.batch * len(s.tasks())}, run: s.run}
 }
 
@@ -78,7 +78,7 @@ func (s judge) run(ctx context.Context, t *Task, in Candidates) (outcome, error)
 	var versions [][]uuid.UUID // of each passage
 	for i, v := range shown {
 		if v.empty() {
-			out.dropped = append(out.dropped, judged{head[i], gone})
+			out.dropped = append(out.dropped, judged{head[i], noTextReason})
 			continue
 		}
 		items = append(items, head[i])
@@ -132,7 +132,7 @@ func (s judge) run(ctx context.Context, t *Task, in Candidates) (outcome, error)
 	}
 	out.items = mergeUnjudged(out.items, unjudged)
 	if s.least == 0 {
-		out.items = append(out.items, behind(out.items, head, tail, "judge")...)
+		out.items = append(out.items, scoreUnread(out.items, head, tail, "judge")...)
 	} else {
 		out.dropped = append(out.dropped, drop(tail, fmt.Sprintf("not judged: below rank %d", s.depth))...)
 	}

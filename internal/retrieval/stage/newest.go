@@ -20,12 +20,12 @@ import (
 )
 
 const (
-	// reachOfNewest limits how far down the ranking the same passage of a newer version is looked
-	// for, as a multiple of depth.
-	reachOfNewest = 4
-	// leastWithin is the share of the shorter passage's word pairs that another passage must have
-	// to be the same passage.
-	leastWithin = 0.5
+	// searchDepthFactor limits how far down the ranking the same passage of a newer version is
+	// looked for, as a multiple of depth.
+	searchDepthFactor = 4
+	// minSharedPairs is the share of the shorter passage's word pairs that another passage must
+	// have to be the same passage.
+	minSharedPairs = 0.5
 	// maxNear is the most near passages shown with a candidate; maxNamed is the most names in a
 	// question that are looked up.
 	maxNear, maxNamed = 4, 8
@@ -52,7 +52,7 @@ var newestKind = Kind{
 // older. A question names a document by its version, its date, a word of its title, or a name that
 // only its text has. If it names both, their order stays.
 func readNewest(p *Parameters) Stage {
-	s := newest{depth: p.Whole("depth", 50, 1, 200)}
+	s := newest{depth: p.Int("depth", 50, 1, 200)}
 	return Stage{Fit: proximity{}.fit, run: s.run}
 }
 
@@ -63,8 +63,9 @@ type near struct {
 	shown schema.NearPassage
 }
 
-// behind reports whether the candidate is an older version of another one, and ranked after it.
-func (i item) behind(k key) bool {
+// supersededBy reports whether the candidate is an older version of another one, and ranked after
+// it.
+func (i item) supersededBy(k key) bool {
 	return slices.ContainsFunc(i.near, func(n near) bool { return n.first && n.key == k })
 }
 
@@ -74,15 +75,15 @@ func (s newest) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 	if !t.state.Paired || t.NearDuplicates == nil || len(head) == 0 {
 		return out, nil
 	}
-	looked, _ := cut(in.items, reachOfNewest*s.depth)
-	e, err := t.editions(ctx, looked)
+	searched, _ := cut(in.items, searchDepthFactor*s.depth)
+	e, err := t.editions(ctx, searched)
 	if err != nil || len(e.other) == 0 {
 		return out, err
 	}
 	if !slices.ContainsFunc(head, func(c item) bool { return len(e.other[c.ref.Version]) > 0 }) {
 		return out, nil
 	}
-	items, err := t.passagesOf(ctx, e, looked)
+	items, err := t.passagesOf(ctx, e, searched)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -142,17 +143,17 @@ func (e *editions) prefer(ctx context.Context, t *Task) error {
 	}
 	words := t.analyzer.Terms
 	asked := identity.Asked(t.query.Text, words)
-	called := map[uuid.UUID]map[string]bool{} // the terms of the question that name the document
+	naming := map[uuid.UUID]map[string]bool{} // the terms of the question that name the document
 	for v := range e.other {
 		c := e.of[v]
 		terms := map[string]bool{}
 		for _, term := range (identity.Naming{Title: c.Title, Names: []string{c.ExternalID}, Metadata: identity.Values(c.Metadata)}).Terms(words) {
 			terms[term] = true
 		}
-		called[v] = map[string]bool{}
+		naming[v] = map[string]bool{}
 		for _, term := range asked {
 			if terms[term] {
-				called[v][term] = true
+				naming[v][term] = true
 			}
 		}
 	}
@@ -162,7 +163,7 @@ func (e *editions) prefer(ctx context.Context, t *Task) error {
 			return err
 		}
 		for v := range with {
-			called[v]["text "+name] = true
+			naming[v]["text "+name] = true
 		}
 	}
 	for a, others := range e.other {
@@ -170,15 +171,15 @@ func (e *editions) prefer(ctx context.Context, t *Task) error {
 			order, by := editionOf(e.of[a]).Compare(editionOf(e.of[b]))
 			pair := [2]uuid.UUID{a, b}
 			e.newer[pair], e.by[pair] = order > 0, by
-			own, theirs := lacks(called[a], called[b]), lacks(called[b], called[a])
-			e.first[pair] = !theirs && (own || order > 0) // not if the question names the other document by something more
+			own, other := hasOther(naming[a], naming[b]), hasOther(naming[b], naming[a])
+			e.first[pair] = !other && (own || order > 0) // not if the question names the other document by something more
 		}
 	}
 	return nil
 }
 
-// lacks reports whether a has something that b lacks.
-func lacks(a, b map[string]bool) bool {
+// hasOther reports whether a has something that b lacks.
+func hasOther(a, b map[string]bool) bool {
 	for x := range a {
 		if !b[x] {
 			return true
@@ -261,7 +262,7 @@ func (p passagesRead) same(e *editions, i int) []near {
 			if c.ref.Version != other || p.views[j].empty() {
 				continue
 			}
-			if x := p.pairs[i].Containment(p.pairs[j]); x >= leastWithin && x > best {
+			if x := p.pairs[i].Containment(p.pairs[j]); x >= minSharedPairs && x > best {
 				best, at = x, j
 			}
 		}

@@ -22,8 +22,8 @@ import (
 // How long a pack's description is cached. If it lacks an operation that is needed it is loaded
 // again sooner, since the model server may have got another pack.
 const (
-	packFresh   = time.Minute
-	packLacking = 2 * time.Second
+	packTTL      = time.Minute
+	packRetryTTL = 2 * time.Second
 )
 
 // Pack caches the description of the model pack that is served. It is safe for concurrent use.
@@ -49,15 +49,15 @@ func NewPack(s retrieval.Sources) *Pack {
 	return p
 }
 
-// describe returns the pack's description, and loads it again if it is older than fresh.
-func (p *Pack) describe(ctx context.Context, fresh time.Duration) (wire.ModelInfo, error) {
+// describe returns the pack's description, and loads it again if it is older than ttl.
+func (p *Pack) describe(ctx context.Context, ttl time.Duration) (wire.ModelInfo, error) {
 	if p.server == nil {
 		return wire.ModelInfo{}, nil
 	}
 	p.mu.Lock()
 	known, at := p.info, p.at
 	p.mu.Unlock()
-	if !at.IsZero() && time.Since(at) < fresh {
+	if !at.IsZero() && time.Since(at) < ttl {
 		return known, nil
 	}
 	// The lock is not held here, so that no caller waits longer than its own deadline. Concurrent
@@ -75,13 +75,13 @@ func (p *Pack) describe(ctx context.Context, fresh time.Duration) (wire.ModelInf
 // Describe returns the description of the pack, at most a minute old; empty if there is no model
 // server.
 func (p *Pack) Describe(ctx context.Context) (wire.ModelInfo, error) {
-	return p.describe(ctx, packFresh)
+	return p.describe(ctx, packTTL)
 }
 
-// lacks describes what the pack lacks to serve some operations; "" if it lacks nothing.
-func (p *Pack) lacks(ctx context.Context, needed ...wire.ModelOp) (string, error) {
-	for _, fresh := range []time.Duration{packFresh, packLacking} {
-		info, err := p.describe(ctx, fresh)
+// unsupported describes what the pack lacks to serve some operations; "" if it lacks nothing.
+func (p *Pack) unsupported(ctx context.Context, needed ...wire.ModelOp) (string, error) {
+	for _, ttl := range []time.Duration{packTTL, packRetryTTL} {
+		info, err := p.describe(ctx, ttl)
 		if err != nil {
 			return "", err
 		}
@@ -94,7 +94,7 @@ func (p *Pack) lacks(ctx context.Context, needed ...wire.ModelOp) (string, error
 		if len(missing) == 0 {
 			return "", nil
 		}
-		if fresh == packLacking {
+		if ttl == packRetryTTL {
 			return fmt.Sprintf("%s has no graph for %s", packName(info), strings.Join(missing, " and ")), nil
 		}
 	}
@@ -110,7 +110,7 @@ func packName(info wire.ModelInfo) string {
 
 // limit returns the most inputs of one call of an operation; 0: unknown.
 func (p *Pack) limit(ctx context.Context, op wire.ModelOp) (int, error) {
-	info, err := p.describe(ctx, packFresh)
+	info, err := p.describe(ctx, packTTL)
 	return info.Limits[op], err
 }
 
@@ -118,44 +118,44 @@ func (p *Pack) limit(ctx context.Context, op wire.ModelOp) (int, error) {
 // trained on.
 func (t *Task) known(ctx context.Context, op wire.ModelOp) (float64, error) {
 	if op == wire.OpEncode && t.state.Second {
-		asking, cancel := context.WithTimeout(ctx, secondTime)
+		secondCtx, cancel := context.WithTimeout(ctx, secondTimeout)
 		defer cancel()
-		info, err := t.pack.second.describe(asking, packFresh)
+		info, err := t.pack.second.describe(secondCtx, packTTL)
 		if unavailable(err) && ctx.Err() == nil {
 			t.secondUnavailable = true
 			return 1, nil // units are found by BM25 instead of by vectors
 		}
 		return text.InScripts(t.query.Text, info.Scripts[op]), err
 	}
-	info, err := t.pack.describe(ctx, packFresh)
+	info, err := t.pack.describe(ctx, packTTL)
 	if err != nil {
 		return 0, err
 	}
 	return text.InScripts(t.query.Text, info.Scripts[op]), nil
 }
 
-// noWord reports whether a model refused a question because it knows no word of it. Then there are
-// no scores to rank by.
-func noWord(err error) bool {
+// isUnknownWords reports whether a model refused a question because it knows no word of it. Then
+// there are no scores to rank by.
+func isUnknownWords(err error) bool {
 	var remote *schema.RemoteError
 	return errors.As(err, &remote) && remote.Code == schema.CodeInvalid && remote.Field == "question"
 }
 
-const noWordWhy = "the model knows no word of the question"
+const unknownWordsReason = "the model knows no word of the question"
 
 // needs returns an error that names the plan if the pack lacks an operation. For an optional stage
 // it returns in skip why the stage is skipped instead.
 func (t *Task) needs(ctx context.Context, optional bool, ops ...wire.ModelOp) (skip string, err error) {
-	lacks, err := t.pack.lacks(ctx, ops...)
+	unsupported, err := t.pack.unsupported(ctx, ops...)
 	switch {
 	case err != nil:
 		return "", err
-	case lacks == "":
+	case unsupported == "":
 		return "", nil
 	case optional:
-		return "skipped: " + lacks, nil
+		return "skipped: " + unsupported, nil
 	}
-	return "", schema.Invalid("plan", "%s: use another plan or pack, or give the stage `optional: true`", lacks)
+	return "", schema.Invalid("plan", "%s: use another plan or pack, or give the stage `optional: true`", unsupported)
 }
 
 // Threshold is a number, or the name of a threshold that the model pack was calibrated for.
@@ -167,21 +167,21 @@ type Threshold struct {
 
 // Threshold reads a number or the word calibrated, which stands for the pack's threshold called by
 // the parameter calibrated.
-func (p *Parameters) Threshold(name, calibrated string, otherwise Threshold, least, most float64) Threshold {
-	p.Given[name] = otherwise.Value
-	if otherwise.Calibrated != "" {
+func (p *Parameters) Threshold(name, calibrated string, fallback Threshold, low, high float64) Threshold {
+	p.Given[name] = fallback.Value
+	if fallback.Calibrated != "" {
 		p.Given[name] = "calibrated"
 	}
 	node := p.values[name]
 	switch {
 	case node == nil:
-		return otherwise
+		return fallback
 	case node.Value == "calibrated":
 		p.Take(name)
 		p.Given[name] = node.Value
 		return Threshold{Calibrated: calibrated}
 	}
-	return Threshold{Value: p.number(name, otherwise.Value, least, most)}
+	return Threshold{Value: p.number(name, fallback.Value, low, high)}
 }
 
 // resolve returns the number that a threshold has with the pack that is served.
@@ -189,7 +189,7 @@ func (t *Task) resolve(ctx context.Context, name string, x Threshold) (float64, 
 	if x.Calibrated == "" {
 		return x.Value, nil
 	}
-	info, err := t.pack.describe(ctx, packFresh)
+	info, err := t.pack.describe(ctx, packTTL)
 	if err != nil {
 		return 0, err
 	}

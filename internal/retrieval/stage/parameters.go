@@ -85,40 +85,40 @@ func (p *Parameters) Text(name string, required bool) string {
 	return ""
 }
 
-// Whole reads an integer from least to most.
-func (p *Parameters) Whole(name string, otherwise, least, most int) int {
-	p.Given[name] = otherwise
+// Int reads an integer from low to high.
+func (p *Parameters) Int(name string, fallback, low, high int) int {
+	p.Given[name] = fallback
 	node := p.Take(name)
 	if node == nil {
-		return otherwise
+		return fallback
 	}
 	n, err := strconv.Atoi(node.Value)
-	if node.Kind != yaml.ScalarNode || err != nil || n < least || n > most {
-		p.Fail(name, "needs a whole number from %d to %d, found %q", least, most, node.Value)
-		return otherwise
+	if node.Kind != yaml.ScalarNode || err != nil || n < low || n > high {
+		p.Fail(name, "needs a whole number from %d to %d, found %q", low, high, node.Value)
+		return fallback
 	}
 	p.Given[name] = n
 	return n
 }
 
-func (p *Parameters) number(name string, otherwise, least, most float64) float64 {
-	p.Given[name] = otherwise
+func (p *Parameters) number(name string, fallback, low, high float64) float64 {
+	p.Given[name] = fallback
 	node := p.Take(name)
 	if node == nil {
-		return otherwise
+		return fallback
 	}
 	x, err := strconv.ParseFloat(node.Value, 64)
 	// The comparison is written so that it refuses NaN.
-	if node.Kind != yaml.ScalarNode || err != nil || !(x >= least && x <= most) {
-		p.Fail(name, "needs a number from %g to %g, found %q", least, most, node.Value)
-		return otherwise
+	if node.Kind != yaml.ScalarNode || err != nil || !(x >= low && x <= high) {
+		p.Fail(name, "needs a number from %g to %g, found %q", low, high, node.Value)
+		return fallback
 	}
 	p.Given[name] = x
 	return x
 }
 
-// flag reads true or false, false by default.
-func (p *Parameters) flag(name string) bool {
+// bool reads true or false, false by default.
+func (p *Parameters) bool(name string) bool {
 	p.Given[name] = false
 	node := p.Take(name)
 	if node == nil {
@@ -152,10 +152,10 @@ func (p *Parameters) unit(name string) schema.Unit {
 }
 
 // list reads a list of "name: {parameters}" items.
-func (p *Parameters) list(name string, least, most int, read func(item *Parameters, kind string)) {
+func (p *Parameters) list(name string, low, high int, read func(item *Parameters, kind string)) {
 	node := p.Take(name)
-	if node == nil || node.Kind != yaml.SequenceNode || len(node.Content) < least || len(node.Content) > most {
-		p.Fail(name, "needs a list of %d to %d items", least, most)
+	if node == nil || node.Kind != yaml.SequenceNode || len(node.Content) < low || len(node.Content) > high {
+		p.Fail(name, "needs a list of %d to %d items", low, high)
 		return
 	}
 	var all []any

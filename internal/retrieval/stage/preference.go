@@ -14,29 +14,29 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// ownReader says in reports that no preference was trained.
-const ownReader = "llm_prefer: the pack's own reader's"
+// untrainedPreference says in reports that no preference was trained.
+const untrainedPreference = "llm_prefer: the pack's own reader's"
 
-// answering is the language model that is to answer; it is looked up once.
-type answering struct {
-	asked bool
-	model string // provider and model; empty: not known
-	err   error
+// answerModel is the language model that is to answer; it is looked up once.
+type answerModel struct {
+	loaded bool
+	model  string // provider and model; empty: not known
+	err    error
 }
 
 // preferences are the trained preferences of a collection; they are looked up once.
 type preferences struct {
-	looked bool
+	loaded bool
 	of     []retrieval.Preference
 	why    string // why none can be used; empty: none was trained
 }
 
-// who returns the name of the language model that is to answer.
-func (t *Task) who(ctx context.Context) (string, error) {
-	if t.answers.asked || t.Judges == nil {
+// answerModelName returns the name of the language model that is to answer.
+func (t *Task) answerModelName(ctx context.Context) (string, error) {
+	if t.answers.loaded || t.Judges == nil {
 		return t.answers.model, t.answers.err
 	}
-	t.answers.asked = true
+	t.answers.loaded = true
 	r := wire.LLMRequest{Envelope: wire.Header(), Tenant: t.query.Principal.Tenant, Task: wire.TaskWho}
 	r.Deadline, _ = ctx.Deadline()
 	reply, err := t.Judges.Complete(ctx, r)
@@ -47,14 +47,14 @@ func (t *Task) who(ctx context.Context) (string, error) {
 	return t.answers.model, err
 }
 
-// learnt returns the preferences that were trained for the language model that is to answer, for
-// any graph, or why there are none.
-func (t *Task) learnt(ctx context.Context) ([]retrieval.Preference, string) {
+// trainedPreferences returns the preferences that were trained for the language model that is to
+// answer, for any graph, or why there are none.
+func (t *Task) trainedPreferences(ctx context.Context) ([]retrieval.Preference, string) {
 	p := &t.preferred
-	if p.looked || t.Preferences == nil {
+	if p.loaded || t.Preferences == nil {
 		return p.of, p.why
 	}
-	p.looked = true
+	p.loaded = true
 	all, err := t.Preferences.Preferences(ctx, t.query.Principal, t.query.Collection)
 	if err != nil {
 		p.why = "the learnt preferences cannot be read: " + schema.ToRemote(err).Message
@@ -63,7 +63,7 @@ func (t *Task) learnt(ctx context.Context) ([]retrieval.Preference, string) {
 	if len(all) == 0 {
 		return nil, ""
 	}
-	model, err := t.who(ctx)
+	model, err := t.answerModelName(ctx)
 	if err != nil {
 		p.why = "the language model's name cannot be determined: " + schema.ToRemote(err).Message
 		return nil, p.why
@@ -76,8 +76,8 @@ func (t *Task) learnt(ctx context.Context) ([]retrieval.Preference, string) {
 }
 
 // ask scores texts by a graph. With prefers, llm_prefer is that of the language model, if one was
-// trained, and whose describes whose it is. own are the scores as the graph returns them.
-func (t *Task) ask(ctx context.Context, graph string, texts []string, prefers bool) (scores, own []wire.PairScore, model, whose string, err error) {
+// trained, and name describes whose it is. own are the scores as the graph returns them.
+func (t *Task) ask(ctx context.Context, graph string, texts []string, prefers bool) (scores, own []wire.PairScore, model, name string, err error) {
 	if graph == wire.GraphReranker {
 		scores, model, err = t.Readers.Rerank(ctx, wire.LaneInteractive, t.query.Text, texts, false)
 		return scores, scores, model, "", err
@@ -85,12 +85,12 @@ func (t *Task) ask(ctx context.Context, graph string, texts []string, prefers bo
 	var learnt []retrieval.Preference
 	if prefers {
 		var why string
-		learnt, why = t.learnt(ctx)
-		whose = because(ownReader, why)
+		learnt, why = t.trainedPreferences(ctx)
+		name = withReason(untrainedPreference, why)
 	}
 	if len(learnt) == 0 {
 		scores, model, err = t.Readers.Score(ctx, wire.LaneInteractive, t.query.Text, texts, false)
-		return scores, scores, model, whose, err
+		return scores, scores, model, name, err
 	}
 	read, err := t.Readers.ScoreWithFeatures(ctx, wire.LaneInteractive, t.query.Text, texts)
 	if err != nil {
@@ -98,14 +98,14 @@ func (t *Task) ask(ctx context.Context, graph string, texts []string, prefers bo
 	}
 	at := slices.IndexFunc(learnt, func(one retrieval.Preference) bool { return one.Of == read.Of })
 	if at < 0 || read.Features.Len() != len(read.Scores) {
-		return read.Scores, read.Scores, read.Model, because(ownReader, fmt.Sprintf("what %s prefers was learnt with another pair model; `sluice train labels` learns it anew", learnt[0].Model)), nil
+		return read.Scores, read.Scores, read.Model, withReason(untrainedPreference, fmt.Sprintf("what %s prefers was learnt with another pair model; `sluice train labels` learns it anew", learnt[0].Model)), nil
 	}
-	scores, err = preferredBy(learnt[at].Head, read)
+	scores, err = applyHead(learnt[at].Head, read)
 	return scores, read.Scores, read.Model, fmt.Sprintf("llm_prefer: %s's, learnt from %d questions", learnt[at].Model, learnt[at].Questions), err
 }
 
-// preferredBy replaces llm_prefer by a head's logits. A text without a word keeps the lowest score.
-func preferredBy(head preference.Head, read wire.ScoresWithFeatures) ([]wire.PairScore, error) {
+// applyHead replaces llm_prefer by a head's logits. A text without a word keeps the lowest score.
+func applyHead(head preference.Head, read wire.ScoresWithFeatures) ([]wire.PairScore, error) {
 	out := slices.Clone(read.Scores)
 	for i, s := range out {
 		if s.HasAnswer == wire.LowestScore {
@@ -120,7 +120,7 @@ func preferredBy(head preference.Head, read wire.ScoresWithFeatures) ([]wire.Pai
 	return out, nil
 }
 
-func because(what, why string) string {
+func withReason(what, why string) string {
 	if why == "" {
 		return what
 	}

@@ -39,19 +39,19 @@ var proximityKind = Kind{
 //
 // Each term is weighted by its idf. The other candidates follow, unread.
 func readProximity(p *Parameters) Stage {
-	s := proximity{depth: p.Whole("depth", 50, 1, 200), ordered: p.number("ordered", 0.5, 0, 100),
+	s := proximity{depth: p.Int("depth", 50, 1, 200), ordered: p.number("ordered", 0.5, 0, 100),
 		coverage: p.number("coverage", 0.3, 0, 100), sentence: p.number("sentence", 0.5, 0, 100)}
 	return Stage{Fit: s.fit, Scores: []string{"coverage", "ordered", "proximity", "sentence"}, run: s.run}
 }
 
 func (proximity) fit(in schema.Unit) (schema.Unit, error) {
 	if in != schema.UnitPassage && in != schema.UnitSection {
-		return "", schema.Invalid("", "reads passages or sections: the stages before give %s", orNothing(in))
+		return "", schema.Invalid("", "reads passages or sections: the stages before give %s", unitOrNone(in))
 	}
 	return in, nil
 }
 
-func orNothing(u schema.Unit) string {
+func unitOrNone(u schema.Unit) string {
 	if u == "" {
 		return "nothing"
 	}
@@ -90,9 +90,9 @@ func (s proximity) run(ctx context.Context, t *Task, in Candidates) (outcome, er
 	out.why = join(fmt.Sprintf("read %d sections", len(read.sections)), spread(items, "proximity"))
 	// Candidates that were not read stay behind the others; their scores are brought to the same
 	// scale.
-	least := items[len(items)-1].score
+	lowest := items[len(items)-1].score
 	for _, c := range tail {
-		items = append(items, c.scored("proximity", math.Min(least, c.score/best)))
+		items = append(items, c.scored("proximity", math.Min(lowest, c.score/best)))
 	}
 	out.items = items
 	return out, nil

@@ -99,7 +99,7 @@ func (r *proximityIndex) cover(s *analysedSection) {
 	met := map[string]bool{}
 	for _, words := range s.texts() {
 		for _, w := range words {
-			if weight, asked := r.idf[w]; asked && !met[w] {
+			if weight, inQuestion := r.idf[w]; inQuestion && !met[w] {
 				met[w] = true
 				s.coverage += weight / r.distinctIDF
 			}
@@ -119,7 +119,7 @@ func (r *proximityIndex) order(s *analysedSection) {
 	counts := map[[2]string]float64{}
 	for _, words := range s.texts() {
 		for i := 1; i < len(words); i++ {
-			if _, asked := r.idf[words[i]]; asked {
+			if _, inQuestion := r.idf[words[i]]; inQuestion {
 				counts[[2]string{words[i-1], words[i]}]++
 			}
 		}
@@ -156,7 +156,7 @@ func (r *proximityIndex) features(found retrieval.Text, unit schema.Unit) featur
 func (r *proximityIndex) sentence(words []string) float64 {
 	counts := map[string]float64{}
 	for _, w := range words {
-		if _, asked := r.idf[w]; asked {
+		if _, inQuestion := r.idf[w]; inQuestion {
 			counts[w]++
 		}
 	}

@@ -43,9 +43,9 @@ var reduceKind = Kind{
 // enough is the detector's threshold: a probability, or calibrated, the pack's own. The detector
 // gets the pack's own llm_prefer, even if a language model's chose the windows.
 func readReduce(p *Parameters) Stage {
-	s := reduce{depth: p.Whole("depth", 10, 1, 100), sentences: p.Whole("sentences", 3, 1, 50), stride: p.Whole("stride", 1, 1, 50),
-		windows: p.Whole("windows", 64, 1, 500), most: p.Whole("most", wire.DetectPairs, 1, wire.DetectPairs),
-		enough: p.Threshold("enough", "detect", Threshold{Calibrated: "detect"}, 0, 1), optional: p.flag("optional")}
+	s := reduce{depth: p.Int("depth", 10, 1, 100), sentences: p.Int("sentences", 3, 1, 50), stride: p.Int("stride", 1, 1, 50),
+		windows: p.Int("windows", 64, 1, 500), most: p.Int("most", wire.DetectPairs, 1, wire.DetectPairs),
+		enough: p.Threshold("enough", "detect", Threshold{Calibrated: "detect"}, 0, 1), optional: p.bool("optional")}
 	if s.stride > s.sentences {
 		p.Fail("stride", "is %d, more than the %d sentences of a window: sentences would be left out", s.stride, s.sentences)
 	}
@@ -64,8 +64,8 @@ func (s reduce) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 	}
 	head, tail := cut(in.items, s.depth)
 	read, err := t.scored(ctx, wire.GraphPair, head, in.unit, inputOptions{limit: s.windows, cut: windows(s.sentences, s.stride), prefers: true}, score{by: byPreferSum}.of)
-	if noWord(err) {
-		out.why = noWordWhy
+	if isUnknownWords(err) {
+		out.why = unknownWordsReason
 		return out, nil
 	}
 	if err != nil {
@@ -76,7 +76,7 @@ func (s reduce) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 	var order []int
 	for i, c := range head {
 		if _, ok := read.best[i]; !ok {
-			out.dropped = append(out.dropped, judged{c, gone})
+			out.dropped = append(out.dropped, judged{c, noTextReason})
 			continue
 		}
 		order = append(order, i)
@@ -84,11 +84,11 @@ func (s reduce) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(read.best[b].value, read.best[a].value) })
 	for _, i := range order {
 		best := read.best[i]
-		c := best.score.onto(head[i], wire.GraphPair).scored(byPreferSum, best.value)
+		c := best.score.addTo(head[i], wire.GraphPair).scored(byPreferSum, best.value)
 		c.shows = []extent{best.at}
 		out.items, own = append(out.items, c), append(own, [2]float32{best.score.HasAnswer, best.own})
 	}
-	least, n, p, err := s.detect(ctx, t, own)
+	minimum, n, p, err := s.detect(ctx, t, own)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -96,17 +96,17 @@ func (s reduce) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 	out.items = out.items[:n:n]
 	out.dropped = append(out.dropped, drop(over, dropped)...)
 	out.dropped = append(out.dropped, drop(tail, fmt.Sprintf("below rank %d", s.depth))...)
-	found := fmt.Sprintf("%d windows are enough: %.3f, from %.3f on", n, p, least)
-	if p < least {
-		found = fmt.Sprintf("all %d windows are kept: the probability that they are enough is %.3f, below %.3f", n, p, least)
+	found := fmt.Sprintf("%d windows are enough: %.3f, from %.3f on", n, p, minimum)
+	if p < minimum {
+		found = fmt.Sprintf("all %d windows are kept: the probability that they are enough is %.3f, below %.3f", n, p, minimum)
 	}
 	out.why = join(fmt.Sprintf("windows of %d sentences of %s", s.sentences, read), found)
 	return out, nil
 }
 
 // detect returns the length n of the first prefix that is enough, or else of all, and the
-// probability p that it is enough. least is the threshold.
-func (s reduce) detect(ctx context.Context, t *Task, read [][2]float32) (least float64, n int, p float64, err error) {
+// probability p that it is enough. minimum is the threshold.
+func (s reduce) detect(ctx context.Context, t *Task, read [][2]float32) (minimum float64, n int, p float64, err error) {
 	n = min(len(read), s.most)
 	if n == 0 {
 		return 0, 0, 0, nil
@@ -122,13 +122,13 @@ func (s reduce) detect(ctx context.Context, t *Task, read [][2]float32) (least f
 	if err := finite("detect", n, single(enough)); err != nil {
 		return 0, 0, 0, err
 	}
-	if least = s.enough.Value; s.enough.Calibrated != "" {
-		least = calibrated
+	if minimum = s.enough.Value; s.enough.Calibrated != "" {
+		minimum = calibrated
 	}
 	for i, x := range enough {
-		if p = float64(x); p >= least {
-			return least, i + 1, p, nil
+		if p = float64(x); p >= minimum {
+			return minimum, i + 1, p, nil
 		}
 	}
-	return least, n, p, nil
+	return minimum, n, p, nil
 }

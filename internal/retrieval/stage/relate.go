@@ -41,14 +41,14 @@ var relateKind = Kind{
 // With join: all a passage becomes one candidate with all of its linked passages (section 3.2 of
 // the paper), in the order of the document, with the strongest weight as "link".
 func readRelate(p *Parameters) Stage {
-	s := relate{depth: p.Whole("depth", 10, 1, 200), k: p.Whole("k", 3, 1, 50), least: p.number("least", 0, 0, 1),
+	s := relate{depth: p.Int("depth", 10, 1, 200), k: p.Int("k", 3, 1, 50), least: p.number("least", 0, 0, 1),
 		all: p.Choice("join", "each", "all") == "all"}
 	return Stage{Fit: s.fit, Scores: []string{"link"}, run: s.run}
 }
 
 func (relate) fit(in schema.Unit) (schema.Unit, error) {
 	if in != schema.UnitPassage {
-		return "", schema.Invalid("", "joins passages: the stages before give %s", orNothing(in))
+		return "", schema.Invalid("", "joins passages: the stages before give %s", unitOrNone(in))
 	}
 	return in, nil
 }
@@ -66,7 +66,7 @@ func (s relate) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 	for i, c := range head {
 		refs[i] = c.ref
 	}
-	links, err := agreed(t, func(at retrieval.At) (map[lexical.Ref][]retrieval.Link, error) {
+	links, err := readAt(t, func(at retrieval.At) (map[lexical.Ref][]retrieval.Link, error) {
 		return t.Links.Links(ctx, t.query.Principal, t.query.Collection, at, refs, s.k)
 	})
 	if err != nil {

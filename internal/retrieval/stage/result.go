@@ -24,7 +24,7 @@ func (t *Task) Result(ctx context.Context, ranking, selected Candidates, steps [
 	chosen := selected.items
 	want := t.query.K
 	if want == 0 {
-		want = max(DefaultK, reach(ranking.items, chosen))
+		want = max(DefaultK, prefixLength(ranking.items, chosen))
 	}
 	want = min(want, max(MaxK, len(chosen)))
 	var out schema.SearchResult
@@ -57,8 +57,8 @@ func (t *Task) Result(ctx context.Context, ranking, selected Candidates, steps [
 	return out, err
 }
 
-// reach returns how many candidates of the ranking include all chosen ones.
-func reach(ranking, chosen []item) int {
+// prefixLength returns how many candidates of the ranking include all chosen ones.
+func prefixLength(ranking, chosen []item) int {
 	in := map[key]bool{}
 	for _, c := range chosen {
 		in[c.key] = true
@@ -140,7 +140,7 @@ func (t *Task) shown(ctx context.Context, items []item, unit schema.Unit) ([]lex
 			return nil, err
 		}
 		for _, h := range f.hits {
-			k := t.up(h.key.ref, unit)
+			k := t.enclosing(h.key.ref, unit)
 			if _, ok := best[k]; !ok {
 				best[k] = h.key.ref
 			}
@@ -207,10 +207,10 @@ func (t *Task) trace(ctx context.Context, steps []Step) ([]schema.StageReport, e
 	out := make([]schema.StageReport, len(steps))
 	var refs []lexical.Ref
 	for _, s := range steps {
-		for _, c := range reported(s.items) {
+		for _, c := range truncateReport(s.items) {
 			refs = append(refs, c.ref)
 		}
-		for _, c := range reported(s.dropped) {
+		for _, c := range truncateReport(s.dropped) {
 			refs = append(refs, c.ref)
 		}
 	}
@@ -225,10 +225,10 @@ func (t *Task) trace(ctx context.Context, steps []Step) ([]schema.StageReport, e
 		if !t.query.Explain {
 			continue
 		}
-		for _, c := range reported(s.items) {
+		for _, c := range truncateReport(s.items) {
 			out[i].Kept = t.judge(out[i].Kept, judged{item: c}, s.unit)
 		}
-		for _, c := range reported(s.dropped) {
+		for _, c := range truncateReport(s.dropped) {
 			out[i].Dropped = t.judge(out[i].Dropped, c, s.unit)
 		}
 		if t.query.Principal.Has(schema.ScopeAdmin) {
@@ -238,7 +238,7 @@ func (t *Task) trace(ctx context.Context, steps []Step) ([]schema.StageReport, e
 	return out, nil
 }
 
-func reported[T any](all []T) []T { return all[:min(maxReported, len(all))] }
+func truncateReport[T any](all []T) []T { return all[:min(maxReported, len(all))] }
 
 // judge adds a candidate to a report, unless its text was deleted.
 func (t *Task) judge(to []schema.Judged, c judged, unit schema.Unit) []schema.Judged {

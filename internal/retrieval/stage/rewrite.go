@@ -55,7 +55,7 @@ func (s rewrite) run(ctx context.Context, t *Task, in Candidates) (outcome, erro
 		return outcome{unit: in.unit, why: "the question stays as it is" + by(reply.Usage.Model)}, nil
 	}
 	if s.passage {
-		t.supposed, t.encoded = reply.Text, false
+		t.hypothetical, t.encoded = reply.Text, false
 		return outcome{unit: in.unit, why: fmt.Sprintf("vectors are compared with that of %q, too%s", reply.Text, by(reply.Usage.Model))}, nil
 	}
 	t.query.Text = reply.Text

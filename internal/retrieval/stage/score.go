@@ -92,9 +92,9 @@ func readScore(p *Parameters) Stage {
 	if model == wire.GraphReranker {
 		depth = rerankDepth
 	}
-	s := score{model: model, by: p.Choice("by", byRelevance, byHasAnswer, byLLMPrefer, byPreferSum), depth: p.Whole("depth", depth, 0, maxRead),
-		keep: p.Whole("keep", 0, 0, MaxDepth), weight: p.number("weight", 1, 0, 1), normalise: p.Choice("normalise", "max", "minmax", "standard", "none"),
-		within: p.number("within", 0, 0, 1e6), minK: p.Whole("min_k", 2, 1, maxRead), pieces: p.Whole("pieces", 8, 1, maxInputs), window: p.Whole("window", 0, 0, maxInputTokens), optional: p.flag("optional"), known: p.flag("known")}
+	s := score{model: model, by: p.Choice("by", byRelevance, byHasAnswer, byLLMPrefer, byPreferSum), depth: p.Int("depth", depth, 0, maxRead),
+		keep: p.Int("keep", 0, 0, MaxDepth), weight: p.number("weight", 1, 0, 1), normalise: p.Choice("normalise", "max", "minmax", "standard", "none"),
+		within: p.number("within", 0, 0, 1e6), minK: p.Int("min_k", 2, 1, maxRead), pieces: p.Int("pieces", 8, 1, maxInputs), window: p.Int("window", 0, 0, maxInputTokens), optional: p.bool("optional"), known: p.bool("known")}
 	if p.values["least"] != nil {
 		calibrated := s.by
 		if s.model == wire.GraphReranker {
@@ -169,30 +169,30 @@ func (s score) run(ctx context.Context, t *Task, in Candidates) (outcome, error)
 		return out, err
 	}
 	if s.known {
-		knows, err := t.known(ctx, op)
+		scriptShare, err := t.known(ctx, op)
 		if err != nil {
 			return outcome{}, err
 		}
-		if knows == 0 {
-			out.why = noWordWhy
+		if scriptShare == 0 {
+			out.why = unknownWordsReason
 			return out, nil
 		}
-		s.weight *= knows
+		s.weight *= scriptShare
 	}
-	room, err := t.pack.limit(ctx, op)
+	limit, err := t.pack.limit(ctx, op)
 	if err != nil {
 		return outcome{}, err
 	}
 	head, tail := cut(in.items, s.near(in.items))
-	how := inputOptions{limit: s.pieces, cut: packed(room), joined: true, prefers: s.by == byLLMPrefer || s.by == byPreferSum}
+	how := inputOptions{limit: s.pieces, cut: packed(limit), joined: true, prefers: s.by == byLLMPrefer || s.by == byPreferSum}
 	if s.window > 0 {
 		if how.reduce, err = t.windowed(ctx, s.window); err != nil {
 			return outcome{}, err
 		}
 	}
 	read, err := t.scored(ctx, s.model, head, in.unit, how, s.of)
-	if noWord(err) {
-		out.why = noWordWhy
+	if isUnknownWords(err) {
+		out.why = unknownWordsReason
 		return out, nil
 	}
 	if err != nil {
@@ -204,11 +204,11 @@ func (s score) run(ctx context.Context, t *Task, in Candidates) (outcome, error)
 	for i, c := range head {
 		best, ok := read.best[i]
 		if !ok {
-			out.dropped = append(out.dropped, judged{c, gone})
+			out.dropped = append(out.dropped, judged{c, noTextReason})
 			continue
 		}
 		before, values = append(before, c.score), append(values, best.value)
-		c = best.score.onto(c, s.model)
+		c = best.score.addTo(c, s.model)
 		if in.unit == schema.UnitDocument || in.unit == schema.UnitCluster {
 			c.shows = []extent{best.at}
 		}
@@ -226,14 +226,14 @@ func (s score) run(ctx context.Context, t *Task, in Candidates) (outcome, error)
 			final[i] = (1-s.weight)*before[i] + s.weight*model[i]
 		}
 	}
-	least, err := s.limit(ctx, t)
+	minimum, err := s.limit(ctx, t)
 	if err != nil {
 		return outcome{}, err
 	}
 	for i, c := range items {
 		c = c.scored(s.label(), final[i])
-		if values[i] < least {
-			out.dropped = append(out.dropped, judged{c, fmt.Sprintf("%s %.3f is below %.3f", s.by, values[i], least)})
+		if values[i] < minimum {
+			out.dropped = append(out.dropped, judged{c, fmt.Sprintf("%s %.3f is below %.3f", s.by, values[i], minimum)})
 			continue
 		}
 		out.items = append(out.items, c)
@@ -241,7 +241,7 @@ func (s score) run(ctx context.Context, t *Task, in Candidates) (outcome, error)
 	rank(out.items)
 	out.why = join(fmt.Sprintf("%s of %s", s.by, read), spread(out.items, s.label()))
 	if s.least == nil {
-		out.items = append(out.items, behind(out.items, head, tail, s.label())...)
+		out.items = append(out.items, scoreUnread(out.items, head, tail, s.label())...)
 	} else {
 		out.dropped = append(out.dropped, drop(tail, fmt.Sprintf("not read: below rank %d", len(head)))...)
 	}
@@ -277,8 +277,8 @@ func (s score) limit(ctx context.Context, t *Task) (float64, error) {
 	return t.resolve(ctx, "least", *s.least)
 }
 
-// behind scores the candidates that were not read below those that were, in their order.
-func behind(read, head, tail []item, name string) []item {
+// supersededBy scores the candidates that were not read below those that were, in their order.
+func scoreUnread(read, head, tail []item, name string) []item {
 	if len(tail) == 0 {
 		return nil
 	}
@@ -286,9 +286,9 @@ func behind(read, head, tail []item, name string) []item {
 	for _, c := range head {
 		scale = math.Max(scale, math.Abs(c.score))
 	}
-	least := 0.0
+	lowest := 0.0
 	if len(read) > 0 {
-		least = read[len(read)-1].score
+		lowest = read[len(read)-1].score
 	}
 	out := make([]item, len(tail))
 	for i, c := range tail {
@@ -296,19 +296,19 @@ func behind(read, head, tail []item, name string) []item {
 		if scale > 0 {
 			gap = math.Max(0, top-c.score) / scale
 		}
-		out[i] = c.scored(name, least-gap)
+		out[i] = c.scored(name, lowest-gap)
 	}
 	return out
 }
 
 // pairRead is a model's scores of candidates.
 type pairRead struct {
-	graph string
-	best  map[int]pairBest // by candidate; none for candidates without text
-	model string
-	texts int
-	long  int    // candidates that were read in several pieces
-	whose string // whose preference llm_prefer is; empty: not reported
+	graph      string
+	best       map[int]pairBest // by candidate; none for candidates without text
+	model      string
+	texts      int
+	long       int    // candidates that were read in several pieces
+	preference string // whose preference llm_prefer is; empty: not reported
 }
 
 // pairBest is a candidate's best piece.
@@ -327,14 +327,14 @@ func (r pairRead) String() string {
 	if r.model == "" {
 		return out
 	}
-	return join(out+by(r.model)+", graph "+r.graph, r.whose)
+	return join(out+by(r.model)+", graph "+r.graph, r.preference)
 }
 
 // pairScore are the model's logits.
 type pairScore wire.PairScore
 
-// onto adds a graph's logits to a candidate's scores.
-func (x pairScore) onto(c item, graph string) item {
+// addTo adds a graph's logits to a candidate's scores.
+func (x pairScore) addTo(c item, graph string) item {
 	own := c.score
 	c = c.scored(labelOf(graph, byRelevance), float64(x.Relevance)).scored(labelOf(graph, byHasAnswer), float64(x.HasAnswer)).
 		scored(labelOf(graph, byLLMPrefer), float64(x.LLMPrefer))
@@ -353,7 +353,7 @@ func (t *Task) scored(ctx context.Context, graph string, items []item, unit sche
 	if len(inputs) == 0 {
 		return read, nil
 	}
-	scores, own, model, whose, err := t.ask(ctx, graph, inputTexts(inputs), how.prefers)
+	scores, own, model, preference, err := t.ask(ctx, graph, inputTexts(inputs), how.prefers)
 	if err != nil {
 		return pairRead{}, fmt.Errorf("score %d texts: %w", len(inputs), err)
 	}
@@ -364,7 +364,7 @@ func (t *Task) scored(ctx context.Context, graph string, items []item, unit sche
 	if err := finite("score", len(inputs), all); err != nil {
 		return pairRead{}, err
 	}
-	read.model, read.whose = model, whose
+	read.model, read.preference = model, preference
 	several := map[int]bool{}
 	for i, in := range inputs {
 		have, ok := read.best[in.of]

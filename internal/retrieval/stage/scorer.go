@@ -38,7 +38,7 @@ var lexicalKind = Kind{
 // its unit is the document: the score is the sum of the idf of the terms that the question and the
 // document share.
 func readLexical(p *Parameters) Stage {
-	return scorer{kind: "lexical", of: readBM25(p), k: p.Whole("k", 100, 1, MaxDepth)}.stage()
+	return scorer{kind: "lexical", of: readBM25(p), k: p.Int("k", 100, 1, MaxDepth)}.stage()
 }
 
 func readBM25(p *Parameters) bm25 {
@@ -71,7 +71,7 @@ var denseKind = Kind{
 // passage has the score of its best passage (MaxP). If the collection's vectors are of another
 // space than the question's, units are found by BM25 instead.
 func readDense(p *Parameters) Stage {
-	return scorer{kind: "dense", of: inner{unit: p.unit("unit"), weight: 1, alone: true}, k: p.Whole("k", 100, 1, MaxDepth)}.stage()
+	return scorer{kind: "dense", of: inner{unit: p.unit("unit"), weight: 1, alone: true}, k: p.Int("k", 100, 1, MaxDepth)}.stage()
 }
 
 func (s scorer) stage() Stage {
@@ -115,7 +115,7 @@ func (s scorer) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 	for _, h := range f.hits {
 		c := item{key: h.key, best: h.best, origin: s.kind}.scored(s.of.scorer(), h.score)
 		if in.unit != "" {
-			c = c.inherits(parents[t.up(h.key.ref, in.unit)])
+			c = c.withParentScores(parents[t.enclosing(h.key.ref, in.unit)])
 		}
 		out.items = append(out.items, c)
 	}
@@ -162,7 +162,7 @@ func byKey(hits []hit) map[key]hit {
 func without(dropped []judged, kept []item, unit schema.Unit, t *Task) []judged {
 	alive := map[key]bool{}
 	for _, c := range kept {
-		alive[t.up(c.ref, unit)] = true
+		alive[t.enclosing(c.ref, unit)] = true
 	}
 	out := dropped[:0]
 	for _, d := range dropped {

@@ -35,7 +35,7 @@ var limitKind = Kind{
 // Keeps the first k candidates, and of these only as many as have at most tokens tokens together
 // (0: no limit). The first one always stays.
 func readLimit(p *Parameters) Stage {
-	s := limit{k: p.Whole("k", 10, 1, MaxK), tokens: p.Whole("tokens", 0, 0, 1_000_000)}
+	s := limit{k: p.Int("k", 10, 1, MaxK), tokens: p.Int("tokens", 0, 0, 1_000_000)}
 	return Stage{Fit: fitSelection, Takes: s.k, run: s.run}
 }
 

@@ -47,7 +47,7 @@ var skipRetrievalKind = Kind{
 // answer without text, the candidates are still there to answer from.
 func readSkipRetrieval(p *Parameters) Stage {
 	s := skipRetrieval{sl: p.number("s_l", 0.04, 0, 1), sn: p.number("s_n", 0.67, 0, 1),
-		delta: p.Threshold("delta", byHasAnswer, Threshold{Calibrated: byHasAnswer}, -1e6, 1e6), k: p.Whole("k", 10, 1, 1000), always: p.flag("always")}
+		delta: p.Threshold("delta", byHasAnswer, Threshold{Calibrated: byHasAnswer}, -1e6, 1e6), k: p.Int("k", 10, 1, 1000), always: p.bool("always")}
 	if s.always {
 		return Stage{Fit: fitSelection, run: s.run}
 	}
@@ -97,22 +97,22 @@ func (s skipRetrieval) run(ctx context.Context, t *Task, in Candidates) (outcome
 
 // skip drops all candidates if the language model can answer without them.
 func (s skipRetrieval) skip(ctx context.Context, t *Task, in Candidates, out outcome) (outcome, error) {
-	say := func(why string) {
+	addReason := func(why string) {
 		if out.why != "" {
 			out.why += "; "
 		}
 		out.why += why
 	}
 	if t.query.Question == uuid.Nil {
-		say("the question would be answered without retrieval")
+		addReason("the question would be answered without retrieval")
 		return out, nil
 	}
-	model, err := t.knows(ctx)
+	model, err := t.answerWithoutRetrieval(ctx)
 	if ctx.Err() != nil {
 		return outcome{}, fmt.Errorf("ask for an answer without retrieval: %w", ctx.Err())
 	}
 	if err != nil {
-		say("but there is no answer without retrieval: " + schema.ToRemote(err).Message)
+		addReason("but there is no answer without retrieval: " + schema.ToRemote(err).Message)
 		if s.always {
 			out.items, out.dropped = nil, drop(in.items, "the plan answers without it")
 		}
@@ -120,7 +120,7 @@ func (s skipRetrieval) skip(ctx context.Context, t *Task, in Candidates, out out
 	}
 	t.Skipped = true
 	out.items, out.dropped = nil, drop(in.items, "the question is answered without it")
-	say("answered without retrieval" + by(model))
+	addReason("answered without retrieval" + by(model))
 	return out, nil
 }
 
@@ -142,7 +142,7 @@ func (s skipRetrieval) neighbours(ctx context.Context, t *Task) (right, known in
 	var vector []float32
 	var space string
 	if t.state.Second {
-		vector, space, err = t.encodeBy(ctx, t.Model)
+		vector, space, err = t.encodeWith(ctx, t.Model)
 	} else {
 		err = t.encode(ctx)
 		vector, space = t.vector, t.space
@@ -150,7 +150,7 @@ func (s skipRetrieval) neighbours(ctx context.Context, t *Task) (right, known in
 	if err != nil || vector == nil {
 		return 0, 0, err
 	}
-	model, err := t.who(ctx)
+	model, err := t.answerModelName(ctx)
 	if err != nil { // imported questions are of one model, so none of them counts then
 		model = ""
 	}
@@ -163,9 +163,9 @@ func (s skipRetrieval) neighbours(ctx context.Context, t *Task) (right, known in
 	return right, len(all), err
 }
 
-// knows asks for the answer without retrieval. It uses the step under which package answer looks
-// the reply up.
-func (t *Task) knows(ctx context.Context) (model string, err error) {
+// answerWithoutRetrieval asks for the answer without retrieval. It uses the step under which
+// package answer looks the reply up.
+func (t *Task) answerWithoutRetrieval(ctx context.Context) (model string, err error) {
 	if t.Judges == nil {
 		return "", &schema.RemoteError{Code: schema.CodeUnavailable, Message: "no language model is configured"}
 	}

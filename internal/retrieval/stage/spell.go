@@ -1,7 +1,7 @@
 package stage
 
 // The stage "spell": corrects words of the question that no document has and that differ by one
-// slip from a word that documents have.
+// edit from a word that documents have.
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 
 type spell struct{ least int }
 
-// maxMeant is up to how many the sections with a possible term are counted.
-const maxMeant = 10_000
+// maxSectionCount is up to how many the sections with a possible term are counted.
+const maxSectionCount = 10_000
 
 // maxMisspelt is the most words that are corrected: each has some hundred possible terms to look
 // up.
@@ -36,12 +36,12 @@ var spellKind = Kind{
 //
 // The stage comes before those that search. It corrects a term of the question that is in no
 // section that the principal may see and that consists of letters, least or more of them. Of the
-// terms that differ by one slip, it takes the one that most of these sections have. A slip is a
+// terms that differ by one edit, it takes the one that most of these sections have. An edit is a
 // letter left out, added, replaced, or swapped with the next one (Damerau 1964); the first letter
 // can only be swapped. Lexical stages and proximity use the corrected terms; the models read the
 // original question.
 func readSpell(p *Parameters) Stage {
-	s := spell{least: p.Whole("least", 5, 3, 64)}
+	s := spell{least: p.Int("least", 5, 3, 64)}
 	return Stage{Fit: s.fit, run: s.run}
 }
 
@@ -72,24 +72,24 @@ func (s spell) run(ctx context.Context, t *Task, in Candidates) (outcome, error)
 	}
 	var unknown []string
 	for _, term := range t.terms {
-		if seen[term] == 0 && s.looksAt(term) && !slices.Contains(unknown, term) && len(unknown) < maxMisspelt {
+		if seen[term] == 0 && s.mayBeMisspelt(term) && !slices.Contains(unknown, term) && len(unknown) < maxMisspelt {
 			unknown = append(unknown, term)
 		}
 	}
 	if len(unknown) == 0 {
 		return out, nil
 	}
-	meant, err := t.meant(ctx, unknown)
+	corrections, err := t.corrections(ctx, unknown)
 	if err != nil {
 		return outcome{}, err
 	}
-	out.why = fmt.Sprintf("%d words are in no document; %d are taken for others", len(unknown), len(meant))
-	if len(meant) == 0 {
+	out.why = fmt.Sprintf("%d words are in no document; %d are taken for others", len(unknown), len(corrections))
+	if len(corrections) == 0 {
 		return out, nil
 	}
 	out.statistics = map[string]float64{}
 	for i, term := range t.terms {
-		if m, ok := meant[term]; ok {
+		if m, ok := corrections[term]; ok {
 			t.terms[i] = m.term
 			out.statistics[term+" as "+m.term] = float64(m.df)
 		}
@@ -103,8 +103,9 @@ func (t *Task) statisticsOf(terms []string) lexical.TermQuery {
 	return t.narrowed(lexical.TermQuery{Unit: schema.UnitSection, Terms: terms, K: 1, Settings: lexical.Defaults})
 }
 
-// looksAt reports whether a term may be a misspelt word. Numbers and names of settings are not.
-func (s spell) looksAt(term string) bool {
+// mayBeMisspelt reports whether a term may be a misspelt word. Numbers and names of settings are
+// not.
+func (s spell) mayBeMisspelt(term string) bool {
 	if utf8.RuneCountInString(term) < s.least {
 		return false
 	}
@@ -116,34 +117,34 @@ func (s spell) looksAt(term string) bool {
 	return true
 }
 
-// meaning is a term of the collection, and how many sections have it.
-type meaning struct {
+// correction is a term of the collection, and how many sections have it.
+type correction struct {
 	term string
 	df   int
 }
 
-// meant returns for each term the most frequent term that differs by one slip.
-func (t *Task) meant(ctx context.Context, terms []string) (map[string]meaning, error) {
-	slips := map[string][]string{}
+// corrections returns for each term the most frequent term that differs by one edit.
+func (t *Task) corrections(ctx context.Context, terms []string) (map[string]correction, error) {
+	edits := map[string][]string{}
 	var all []string
 	for _, term := range terms {
-		slips[term] = slipsOf(term)
-		all = append(all, slips[term]...)
+		edits[term] = edits1(term)
+		all = append(all, edits[term]...)
 	}
 	q := t.statisticsOf(all)
 	index, err := t.open(ctx, q)
 	if err != nil {
 		return nil, fmt.Errorf("look up corrections: %w", err)
 	}
-	counts, err := index.Counts(q, maxMeant)
+	counts, err := index.Counts(q, maxSectionCount)
 	if err != nil {
 		return nil, fmt.Errorf("look up corrections: %w", err)
 	}
-	out := map[string]meaning{}
+	out := map[string]correction{}
 	for _, term := range terms {
-		for _, slip := range slips[term] {
-			if df := counts[slip]; df > out[term].df {
-				out[term] = meaning{slip, df}
+		for _, edit := range edits[term] {
+			if df := counts[edit]; df > out[term].df {
+				out[term] = correction{edit, df}
 			}
 		}
 		if out[term].df == 0 {
@@ -173,18 +174,18 @@ func alphabetOf(c rune) []rune {
 	return nil
 }
 
-// slipsOf returns the words that differ from term by one slip, each once, in a fixed order.
-func slipsOf(term string) []string {
+// edits1 returns the words that differ from term by one edit, each once, in a fixed order.
+func edits1(term string) []string {
 	word := []rune(term)
 	letters := alphabetOf(word[0])
 	seen := map[string]bool{term: true}
 	var out []string
 	add := func(parts ...[]rune) {
-		var slip []rune
+		var edit []rune
 		for _, p := range parts {
-			slip = append(slip, p...)
+			edit = append(edit, p...)
 		}
-		if s := string(slip); !seen[s] {
+		if s := string(edit); !seen[s] {
 			seen[s] = true
 			out = append(out, s)
 		}

@@ -37,8 +37,8 @@ const (
 type Task struct {
 	retrieval.Sources
 	pack *Pack
-	// encoderKnows is the share of the question in scripts that the encoder was trained on.
-	encoderKnows   float64
+	// encoderShare is the share of the question in scripts that the encoder was trained on.
+	encoderShare   float64
 	query          wire.SearchQuery // its text is the rewritten question, after the stage rewrite
 	asked          string           // the original question
 	stage          int              // the running one, from 0
@@ -58,9 +58,9 @@ type Task struct {
 	vector            []float32           // nil: the model knows no word of the question
 	space             string
 	encoded           bool
-	supposed          string // a passage that would answer the question, whose vector is averaged with the question's; empty: none
+	hypothetical      string // a passage that would answer the question, whose vector is averaged with the question's; empty: none
 	secondUnavailable bool   // the second encoder did not answer
-	answers           answering
+	answers           answerModel
 	preferred         preferences
 
 	clusterOf map[lexical.Ref]uuid.UUID // of sections
@@ -74,20 +74,20 @@ type Task struct {
 // first source that it reads from may return a *retrieval.ChangedError, and Confirm checks at the
 // end whether the state was current.
 func NewTask(ctx context.Context, s retrieval.Sources, p *Pack, known *StateCache, assume bool, q wire.SearchQuery, stages []Stage) (*Task, error) {
-	var place retrieval.CollectionState
+	var state retrieval.CollectionState
 	var err error
 	assumed := false
 	if assume {
-		place, assumed = known.stable(q)
+		state, assumed = known.stable(q)
 	}
 	if !assumed {
-		if place, err = s.Texts.CollectionState(ctx, q.Principal, q.Collection); err != nil {
+		if state, err = s.Texts.CollectionState(ctx, q.Principal, q.Collection); err != nil {
 			return nil, err
 		}
-		known.record(q, place)
+		known.record(q, state)
 	}
 	byName := slices.ContainsFunc(stages, func(s Stage) bool { return slices.Contains(s.Scores, identityScorer) })
-	return &Task{Sources: s, pack: p, query: q, wanted: candidatesUsed(q, stages), asked: q.Text, state: place, assumedCurrent: assumed, byName: byName, clusterOf: map[lexical.Ref]uuid.UUID{},
+	return &Task{Sources: s, pack: p, query: q, wanted: candidatesUsed(q, stages), asked: q.Text, state: state, assumedCurrent: assumed, byName: byName, clusterOf: map[lexical.Ref]uuid.UUID{},
 		members: map[uuid.UUID][]lexical.Ref{}, texts: map[lexical.Ref]retrieval.Text{}, missing: map[lexical.Ref]bool{}}, nil
 }
 
@@ -191,9 +191,9 @@ func (t *Task) open(ctx context.Context, q lexical.TermQuery) (search.Searcher, 
 	return s, nil
 }
 
-// agreed calls a source that reports whether the collection still is in the state that the run
+// readAt calls a source that reports whether the collection still is in the state that the run
 // assumes.
-func agreed[T any](t *Task, ask func(at retrieval.At) (T, error)) (T, error) {
+func readAt[T any](t *Task, ask func(at retrieval.At) (T, error)) (T, error) {
 	at := retrieval.At{Generation: t.state.Generation}
 	if t.assumedCurrent {
 		at.Revision = t.state.Revision
@@ -211,7 +211,7 @@ func (t *Task) Confirm(ctx context.Context) error {
 	if !t.assumedCurrent {
 		return nil
 	}
-	_, err := agreed(t, func(at retrieval.At) (map[lexical.Ref]retrieval.Text, error) {
+	_, err := readAt(t, func(at retrieval.At) (map[lexical.Ref]retrieval.Text, error) {
 		return t.Texts.Texts(ctx, t.query.Principal, t.query.Collection, at, nil)
 	})
 	return err
@@ -223,39 +223,39 @@ func (t *Task) encode(ctx context.Context) error {
 	}
 	var err error
 	if t.state.Second && t.Second != nil && !t.secondUnavailable {
-		second, cancel := context.WithTimeout(ctx, secondTime)
-		t.vector, t.space, err = t.encodeBy(second, t.Second)
+		second, cancel := context.WithTimeout(ctx, secondTimeout)
+		t.vector, t.space, err = t.encodeWith(second, t.Second)
 		cancel()
 		if err == nil || !unavailable(err) || ctx.Err() != nil {
 			t.encoded = err == nil
 			return err
 		}
 	}
-	t.vector, t.space, err = t.encodeBy(ctx, t.Model)
+	t.vector, t.space, err = t.encodeWith(ctx, t.Model)
 	t.encoded = err == nil
 	return err
 }
 
-// secondTime is how long a question waits for the second encoder's vector; after that units are
+// secondTimeout is how long a question waits for the second encoder's vector; after that units are
 // found by BM25.
-const secondTime = time.Second
+const secondTimeout = time.Second
 
 func unavailable(err error) bool {
 	return errors.Is(err, schema.ErrUnavailable) || errors.Is(err, schema.ErrOverloaded)
 }
 
-// encodeBy returns the question's vector, nil if the model knows no word of it, and its space.
-func (t *Task) encodeBy(ctx context.Context, m retrieval.Model) (vector []float32, space string, err error) {
-	var supposed []string
-	if t.supposed != "" {
-		supposed = []string{t.supposed}
+// encodeWith returns the question's vector, nil if the model knows no word of it, and its space.
+func (t *Task) encodeWith(ctx context.Context, m retrieval.Model) (vector []float32, space string, err error) {
+	var hypothetical []string
+	if t.hypothetical != "" {
+		hypothetical = []string{t.hypothetical}
 	}
-	vectors, space, err := m.EncodeQuery(ctx, wire.LaneInteractive, t.query.Text, supposed)
+	vectors, space, err := m.EncodeQuery(ctx, wire.LaneInteractive, t.query.Text, hypothetical)
 	if err != nil {
 		return nil, "", fmt.Errorf("encode the question: %w", err)
 	}
-	if vectors.Len() != 1+len(supposed) {
-		return nil, "", fmt.Errorf("encode the question: the model server gave %d vectors for %d texts", vectors.Len(), 1+len(supposed))
+	if vectors.Len() != 1+len(hypothetical) {
+		return nil, "", fmt.Errorf("encode the question: the model server gave %d vectors for %d texts", vectors.Len(), 1+len(hypothetical))
 	}
 	if v := meanOf(vectors); !isZero(v) {
 		vector = v
@@ -327,7 +327,7 @@ func (t *Task) expand(ctx context.Context, clusters []uuid.UUID) error {
 	if len(unknown) == 0 {
 		return nil
 	}
-	found, err := agreed(t, func(at retrieval.At) (map[uuid.UUID][]lexical.Ref, error) {
+	found, err := readAt(t, func(at retrieval.At) (map[uuid.UUID][]lexical.Ref, error) {
 		return t.Texts.Members(ctx, t.query.Principal, t.query.Collection, at, unknown)
 	})
 	if err != nil {
@@ -362,7 +362,7 @@ func (t *Task) expand(ctx context.Context, clusters []uuid.UUID) error {
 		return err
 	}
 	result, err := t.searchIndex(ctx, t.narrowed(lexical.TermQuery{Unit: schema.UnitSection, Terms: t.terms,
-		K: everything, Settings: lexical.Defaults, Within: &lexical.Within{Clusters: alone}}))
+		K: unlimited, Settings: lexical.Defaults, Within: &lexical.Within{Clusters: alone}}))
 	if err != nil {
 		return fmt.Errorf("find the sections of clusters: %w", err)
 	}
@@ -380,7 +380,7 @@ func (t *Task) locate(ctx context.Context, places []lexical.Ref) error {
 	var unknown []lexical.Ref
 	seen := map[lexical.Ref]bool{}
 	for _, r := range places {
-		r = at(r, schema.UnitSection)
+		r = enclosingRef(r, schema.UnitSection)
 		if _, ok := t.clusterOf[r]; !ok && !seen[r] {
 			seen[r] = true
 			unknown = append(unknown, r)
@@ -389,7 +389,7 @@ func (t *Task) locate(ctx context.Context, places []lexical.Ref) error {
 	if len(unknown) == 0 {
 		return nil
 	}
-	found, err := agreed(t, func(at retrieval.At) (map[lexical.Ref]uuid.UUID, error) {
+	found, err := readAt(t, func(at retrieval.At) (map[lexical.Ref]uuid.UUID, error) {
 		return t.Texts.ClustersOf(ctx, t.query.Principal, t.query.Collection, at, unknown)
 	})
 	if err != nil {
@@ -406,13 +406,13 @@ func (t *Task) locate(ctx context.Context, places []lexical.Ref) error {
 	return nil
 }
 
-// up returns the unit that a passage, section or document lies in. For clusters, locate must have
-// been called for its section.
-func (t *Task) up(r lexical.Ref, unit schema.Unit) key {
+// enclosing returns the unit that a passage, section or document lies in. For clusters, locate must
+// have been called for its section.
+func (t *Task) enclosing(r lexical.Ref, unit schema.Unit) key {
 	if unit == schema.UnitCluster {
-		return key{cluster: t.clusterOf[at(r, schema.UnitSection)]}
+		return key{cluster: t.clusterOf[enclosingRef(r, schema.UnitSection)]}
 	}
-	return key{ref: at(r, unit)}
+	return key{ref: enclosingRef(r, unit)}
 }
 
 // parents returns candidates by key, to be found from a smaller unit.
@@ -437,7 +437,7 @@ func (t *Task) load(ctx context.Context, refs []lexical.Ref) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	found, err := agreed(t, func(at retrieval.At) (map[lexical.Ref]retrieval.Text, error) {
+	found, err := readAt(t, func(at retrieval.At) (map[lexical.Ref]retrieval.Text, error) {
 		return t.Texts.Texts(ctx, t.query.Principal, t.query.Collection, at, missing)
 	})
 	if err != nil {

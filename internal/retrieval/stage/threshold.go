@@ -36,7 +36,7 @@ var thresholdKind = Kind{
 // count; by default those of the previous stage. A candidate without that score is kept: a failed
 // judgement drops nothing.
 func readThreshold(p *Parameters) Stage {
-	s := dynamicThreshold{score: p.Text("score", false), empty: p.flag("empty")}
+	s := dynamicThreshold{score: p.Text("score", false), empty: p.bool("empty")}
 	if _, s.fixed = p.values["at"]; s.fixed {
 		s.at = p.number("at", 0, -1e6, 1e6)
 	} else {
@@ -48,30 +48,30 @@ func readThreshold(p *Parameters) Stage {
 func (s dynamicThreshold) run(_ context.Context, _ *Task, in Candidates) (outcome, error) {
 	items, value, unscored := byScore(in.items, s.score)
 	if len(items) == 0 {
-		return uncut(in, s.score), nil
+		return keepAll(in, s.score), nil
 	}
-	least, why := s.at, "as the plan says"
+	minimum, why := s.at, "as the plan says"
 	if !s.fixed {
 		values := make([]float64, len(items))
 		for i, c := range items {
 			values[i] = value(c)
 		}
-		least, why = dynamic(values, s.epsilon)
+		minimum, why = dynamic(values, s.epsilon)
 	}
-	n, rounding := 0, 1e-12*math.Abs(least) // with tolerance, since equal scores must all reach their mean
-	for n < len(items) && value(items[n]) >= least-rounding {
+	n, rounding := 0, 1e-12*math.Abs(minimum) // with tolerance, since equal scores must all reach their mean
+	for n < len(items) && value(items[n]) >= minimum-rounding {
 		n++
 	}
-	why = fmt.Sprintf("a score of at least %.4g, %s", least, why)
+	why = fmt.Sprintf("a score of at least %.4g, %s", minimum, why)
 	if n == 0 && !s.empty {
 		n, why = 1, why+"; none has that, so the best one stays"
 	}
-	return outcome{unit: in.unit, items: mergeUnjudged(items[:n:n], unscored), dropped: drop(items[n:], fmt.Sprintf("scores less than %.4g", least)),
-		why: join(why, passed(unscored, s.score))}, nil
+	return outcome{unit: in.unit, items: mergeUnjudged(items[:n:n], unscored), dropped: drop(items[n:], fmt.Sprintf("scores less than %.4g", minimum)),
+		why: join(why, unscoredNote(unscored, s.score))}, nil
 }
 
 // dynamic returns ChunkRAG's threshold for some scores, and a description of it.
-func dynamic(scores []float64, epsilon float64) (least float64, why string) {
+func dynamic(scores []float64, epsilon float64) (minimum float64, why string) {
 	mean, variance := 0.0, 0.0
 	for _, x := range scores {
 		mean += x / float64(len(scores))
@@ -106,8 +106,8 @@ func byScore(items []item, name string) (ranked []item, value func(item) float64
 	return ranked, value, unscored
 }
 
-// uncut returns all candidates: the outcome of selecting by a score that none of them has.
-func uncut(in Candidates, name string) outcome {
+// keepAll returns all candidates: the outcome of selecting by a score that none of them has.
+func keepAll(in Candidates, name string) outcome {
 	out := outcome{unit: in.unit, items: in.items}
 	if len(in.items) > 0 {
 		out.why = fmt.Sprintf("no candidate has a score of %s, so nothing is cut", name)
@@ -115,8 +115,8 @@ func uncut(in Candidates, name string) outcome {
 	return out
 }
 
-// passed says in a report how many candidates are kept because they have no score.
-func passed(unscored map[int]item, name string) string {
+// unscoredNote says in a report how many candidates are kept because they have no score.
+func unscoredNote(unscored map[int]item, name string) string {
 	if len(unscored) == 0 {
 		return ""
 	}

@@ -84,8 +84,8 @@ func (v view) same(w view) bool {
 	return true
 }
 
-// whole returns the passage whose text the view is, if it is that of one passage.
-func (v view) whole() (lexical.Ref, bool) {
+// passageRef returns the passage whose text the view is, if it is that of one passage.
+func (v view) passageRef() (lexical.Ref, bool) {
 	if len(v) != 1 || v[0].ref.Passage < 0 || v[0].start != v[0].found.Passage.Start || v[0].end != v[0].found.Passage.End {
 		return lexical.Ref{}, false
 	}

@@ -10,12 +10,12 @@ import (
 	"github.com/sluice-rag/sluice/internal/text"
 )
 
-// windowed reduces a piece to about most tokens. It takes first the sentence whose terms of the
-// question have the highest sum of idf; then, while one fits, the sentence that adds most by terms
-// that no taken sentence has; then the neighbours of those taken. Of ties it takes the first. A row
-// of a table brings the table's first row with it. The sentences stay in their order. If the
+// windowed reduces a piece to about maxTokens tokens. It takes first the sentence whose terms of
+// the question have the highest sum of idf; then, while one fits, the sentence that adds most by
+// terms that no taken sentence has; then the neighbours of those taken. Of ties it takes the first.
+// A row of a table brings the table's first row with it. The sentences stay in their order. If the
 // question has no terms, all of the piece is read.
-func (t *Task) windowed(ctx context.Context, most int) (func(string) string, error) {
+func (t *Task) windowed(ctx context.Context, maxTokens int) (func(string) string, error) {
 	if err := t.analyse(); err != nil {
 		return nil, err
 	}
@@ -27,21 +27,21 @@ func (t *Task) windowed(ctx context.Context, most int) (func(string) string, err
 		return nil, err
 	}
 	return func(piece string) string {
-		if text.CountTokens(piece) <= most {
+		if text.CountTokens(piece) <= maxTokens {
 			return piece
 		}
-		w := excerpt{room: most, covered: map[string]bool{}}
+		w := excerpt{tokensLeft: maxTokens, covered: map[string]bool{}}
 		for _, r := range text.Sentences(piece) {
 			s := r.Of(piece)
-			w.sentences = append(w.sentences, excerptSentence{text: s, tokens: text.CountTokens(s), row: strings.Contains(s, "|"), terms: t.sharing(s)})
+			w.sentences = append(w.sentences, excerptSentence{text: s, tokens: text.CountTokens(s), row: strings.Contains(s, "|"), terms: t.sharedTerms(s)})
 		}
 		return w.read(idf)
 	}, nil
 }
 
-// sharing returns the terms of the question that a sentence has, each once and in the question's
-// order.
-func (t *Task) sharing(sentence string) []string {
+// sharedTerms returns the terms of the question that a sentence has, each once and in the
+// question's order.
+func (t *Task) sharedTerms(sentence string) []string {
 	words := map[string]bool{}
 	for _, w := range t.analyzer.Terms(sentence) {
 		words[w] = true
@@ -58,9 +58,9 @@ func (t *Task) sharing(sentence string) []string {
 
 // excerpt is the part of a piece that is read.
 type excerpt struct {
-	sentences []excerptSentence
-	room      int // tokens that may still be taken
-	covered   map[string]bool
+	sentences  []excerptSentence
+	tokensLeft int // tokens that may still be taken
+	covered    map[string]bool
 }
 
 type excerptSentence struct {
@@ -72,16 +72,16 @@ type excerptSentence struct {
 
 func (w *excerpt) read(idf map[string]float64) string {
 	all := func(i int) float64 { return sumOf(w.sentences[i].terms, idf, nil) }
-	first, most := 0, all(0)
+	first, highest := 0, all(0)
 	for i := range w.sentences {
-		if x := all(i); x > most {
-			first, most = i, x
+		if x := all(i); x > highest {
+			first, highest = i, x
 		}
 	}
-	w.take(first)
-	for w.takeBest(func(i int) float64 { return sumOf(w.sentences[i].terms, idf, w.covered) }) {
+	w.add(first)
+	for w.addBest(func(i int) float64 { return sumOf(w.sentences[i].terms, idf, w.covered) }) {
 	}
-	for w.takeBest(func(i int) float64 {
+	for w.addBest(func(i int) float64 {
 		if !(i > 0 && w.sentences[i-1].taken) && !(i+1 < len(w.sentences) && w.sentences[i+1].taken) {
 			return 0
 		}
@@ -97,33 +97,33 @@ func (w *excerpt) read(idf map[string]float64) string {
 	return b.String()
 }
 
-// takeBest takes the sentence with the highest worth among those that fit. It reports false if none
-// is worth more than zero.
-func (w *excerpt) takeBest(worth func(i int) float64) bool {
-	best, most := -1, 0.0
+// addBest takes the sentence with the highest score among those that fit. It reports false if none
+// scores more than zero.
+func (w *excerpt) addBest(score func(i int) float64) bool {
+	best, highest := -1, 0.0
 	for i, s := range w.sentences {
-		if s.taken || s.tokens > w.room {
+		if s.taken || s.tokens > w.tokensLeft {
 			continue
 		}
-		if x := worth(i); x > most {
-			best, most = i, x
+		if x := score(i); x > highest {
+			best, highest = i, x
 		}
 	}
 	if best >= 0 {
-		w.take(best)
+		w.add(best)
 	}
 	return best >= 0
 }
 
-// take takes a sentence. With a table's row it takes the table's first row, even if that does not
+// add takes a sentence. With a table's row it takes the table's first row, even if that does not
 // fit, since it names the columns.
-func (w *excerpt) take(i int) {
+func (w *excerpt) add(i int) {
 	s := &w.sentences[i]
 	if s.taken {
 		return
 	}
 	s.taken = true
-	w.room -= s.tokens
+	w.tokensLeft -= s.tokens
 	for _, term := range s.terms {
 		w.covered[term] = true
 	}
@@ -131,7 +131,7 @@ func (w *excerpt) take(i int) {
 		for i > 0 && w.sentences[i-1].row {
 			i--
 		}
-		w.take(i)
+		w.add(i)
 	}
 }
 

@@ -38,7 +38,7 @@ var zoomKind = Kind{
 // order; each has its parent's scores. per is the most units of one parent, k the most in total; 0
 // is no limit. With per the units of each parent are ranked by BM25, and with k all units are.
 func readZoom(p *Parameters) Stage {
-	s := zoom{to: p.unit("to"), k: p.Whole("k", 0, 0, maxChildren), per: p.Whole("per", 0, 0, maxChildren)}
+	s := zoom{to: p.unit("to"), k: p.Int("k", 0, 0, maxChildren), per: p.Int("per", 0, 0, maxChildren)}
 	return Stage{Fit: s.fit, Scores: s.scores(), run: s.run}
 }
 
@@ -67,7 +67,7 @@ func (z zoom) run(ctx context.Context, t *Task, in Candidates) (outcome, error) 
 	out := outcome{unit: z.to}
 	inside := map[key][]item{}
 	for _, r := range children {
-		parent := t.up(r, in.unit)
+		parent := t.enclosing(r, in.unit)
 		inside[parent] = append(inside[parent], item{key: key{ref: r}, origin: "zoom"})
 	}
 	var scores map[key]hit
@@ -86,7 +86,7 @@ func (z zoom) run(ctx context.Context, t *Task, in Candidates) (outcome, error) 
 	for _, parent := range in.items {
 		own := inside[parent.key]
 		for i, c := range own {
-			c = c.inherits(parent)
+			c = c.withParentScores(parent)
 			c.score = parent.score
 			if scores != nil {
 				c = c.scored("lexical."+string(z.to), scores[c.key].score)
@@ -128,7 +128,7 @@ func (t *Task) children(ctx context.Context, items []item, unit schema.Unit) ([]
 	}
 	switch {
 	case unit == schema.UnitPassage:
-		return agreed(t, func(at retrieval.At) ([]lexical.Ref, error) {
+		return readAt(t, func(at retrieval.At) ([]lexical.Ref, error) {
 			return t.Texts.PassageRefs(ctx, t.query.Principal, t.query.Collection, at, refs)
 		})
 	case items[0].cluster != uuid.Nil:

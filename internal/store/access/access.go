@@ -88,11 +88,11 @@ func (s *AccessStore) AccessLabels(ctx context.Context, p schema.Principal) (lab
 		if err := tx.QueryRow(ctx, revisionSQL, p.Tenant).Scan(&revision); err != nil || revision == 0 {
 			return err
 		}
-		held, err := principalsOf(ctx, tx, p)
+		principals, err := principalsOf(ctx, tx, p)
 		if err != nil {
 			return err
 		}
-		for _, h := range held {
+		for _, h := range principals {
 			found, err := h.labels(ctx, tx, p.Tenant)
 			if err != nil {
 				return err
@@ -113,15 +113,15 @@ type sourcePrincipals struct {
 // principalsOf returns the principals of sources that p maps to. A request on behalf of a person
 // counts only as that person, with the groups given for the person.
 func principalsOf(ctx context.Context, tx pgx.Tx, p schema.Principal) ([]sourcePrincipals, error) {
-	who, err := subjectsOf(ctx, tx, p)
+	subjects, err := subjectsOf(ctx, tx, p)
 	if err != nil {
 		return nil, err
 	}
-	return principalsOfSubjects(ctx, tx, p.Tenant, who)
+	return principalsOfSubjects(ctx, tx, p.Tenant, subjects)
 }
 
 func subjectsOf(ctx context.Context, tx pgx.Tx, p schema.Principal) ([]schema.AccessSubject, error) {
-	var who []schema.AccessSubject
+	var subjects []schema.AccessSubject
 	if !p.Acting && p.Person == "" && p.Key != uuid.Nil {
 		var subject string
 		err := tx.QueryRow(ctx, subjectSQL, p.Tenant, p.Key).Scan(&subject)
@@ -131,22 +131,22 @@ func subjectsOf(ctx context.Context, tx pgx.Tx, p schema.Principal) ([]schema.Ac
 		case err != nil:
 			return nil, store.Wrap(err, "read who key %s is of", p.Key)
 		case subject != "":
-			who = append(who, schema.AccessSubject{Kind: schema.AccessPerson, Value: subject})
+			subjects = append(subjects, schema.AccessSubject{Kind: schema.AccessPerson, Value: subject})
 		}
-		who = append(who, schema.AccessSubject{Kind: schema.AccessKey, Value: p.Key.String()})
+		subjects = append(subjects, schema.AccessSubject{Kind: schema.AccessKey, Value: p.Key.String()})
 	}
 	if p.Person != "" {
-		who = append(who, schema.AccessSubject{Kind: schema.AccessAsker, Value: p.Person})
+		subjects = append(subjects, schema.AccessSubject{Kind: schema.AccessAsker, Value: p.Person})
 	}
 	for _, group := range p.OwnGroups() {
-		who = append(who, schema.AccessSubject{Kind: schema.AccessGroup, Value: group})
+		subjects = append(subjects, schema.AccessSubject{Kind: schema.AccessGroup, Value: group})
 	}
-	return who, nil
+	return subjects, nil
 }
 
-func principalsOfSubjects(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, who []schema.AccessSubject) ([]sourcePrincipals, error) {
+func principalsOfSubjects(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, subjects []schema.AccessSubject) ([]sourcePrincipals, error) {
 	var kinds, values []string
-	for _, w := range who {
+	for _, w := range subjects {
 		kinds, values = append(kinds, string(w.Kind)), append(values, w.Value)
 	}
 	if len(kinds) == 0 {
@@ -183,7 +183,7 @@ func (h sourcePrincipals) labels(ctx context.Context, tx pgx.Tx, tenant uuid.UUI
 	}); err != nil {
 		return nil, fmt.Errorf("read access lists: %w", err)
 	}
-	known, err := knownAmong(ctx, tx, tenant, h.source, named)
+	known, err := knownPrincipals(ctx, tx, tenant, h.source, named)
 	if err != nil {
 		return nil, err
 	}
@@ -204,8 +204,8 @@ func (h sourcePrincipals) holds(principal string) bool {
 	return is || principal == source.Everyone && len(h.principals) > 0
 }
 
-// knownAmong returns a function that reports whether a source has one of the named principals.
-func knownAmong(ctx context.Context, tx pgx.Tx, tenant, of uuid.UUID, named []string) (func(string) bool, error) {
+// knownPrincipals returns a function that reports whether a source has one of the named principals.
+func knownPrincipals(ctx context.Context, tx pgx.Tx, tenant, of uuid.UUID, named []string) (func(string) bool, error) {
 	rows, err := tx.Query(ctx, knownSQL, tenant, of, store.EmptyNotNull(named))
 	if err != nil {
 		return nil, fmt.Errorf("read principals: %w", err)

@@ -59,7 +59,7 @@ type resolvedSubject struct {
 }
 
 // ExplainAccess explains why a subject may or may not see a document.
-func (s *AccessStore) ExplainAccess(ctx context.Context, p schema.Principal, document uuid.UUID, who schema.AccessSubject) (
+func (s *AccessStore) ExplainAccess(ctx context.Context, p schema.Principal, document uuid.UUID, subject schema.AccessSubject) (
 	out schema.AccessExplanation, err error) {
 	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		out = schema.AccessExplanation{Document: document, Labels: []string{}, Entries: []schema.AccessRule{}, Holds: []schema.AccessHolder{}}
@@ -72,7 +72,7 @@ func (s *AccessStore) ExplainAccess(ctx context.Context, p schema.Principal, doc
 			return err
 		}
 		out.Labels = newest
-		of, err := resolveSubject(ctx, tx, p.Tenant, collection, who)
+		of, err := resolveSubject(ctx, tx, p.Tenant, collection, subject)
 		if err != nil {
 			return err
 		}
@@ -118,39 +118,39 @@ func open(labels, groups []string) bool {
 }
 
 // resolveSubject looks up a subject, with its groups, for a document of a collection.
-func resolveSubject(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID, who schema.AccessSubject) (resolvedSubject, error) {
-	out := resolvedSubject{AccessSubject: who, subjects: []schema.AccessSubject{who}}
+func resolveSubject(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID, subject schema.AccessSubject) (resolvedSubject, error) {
+	out := resolvedSubject{AccessSubject: subject, subjects: []schema.AccessSubject{subject}}
 	var row pgx.Row
-	switch who.Kind {
+	switch subject.Kind {
 	case schema.AccessGroup:
-		if schema.Reserved(who.Value) {
-			return out, schema.Invalid("group", "%q is reserved by the system", who.Value)
+		if schema.Reserved(subject.Value) {
+			return out, schema.Invalid("group", "%q is reserved by the system", subject.Value)
 		}
-		out.groups = []string{who.Value}
+		out.groups = []string{subject.Value}
 		return out, nil
 	case schema.AccessAsker:
 		out.note = "Groups that a request passes for them (X-Sluice-Groups) count, too, but are not known here."
 		return out, nil
 	case schema.AccessKey:
-		id, err := uuid.Parse(who.Value)
+		id, err := uuid.Parse(subject.Value)
 		if err != nil {
-			return out, schema.Invalid("key", "%q is not the id of a key", who.Value)
+			return out, schema.Invalid("key", "%q is not the id of a key", subject.Value)
 		}
 		row = tx.QueryRow(ctx, rowOfKeySQL, tenant, id)
 	default:
-		row = tx.QueryRow(ctx, rowOfPersonSQL, tenant, who.Value)
+		row = tx.QueryRow(ctx, rowOfPersonSQL, tenant, subject.Value)
 	}
 	p := schema.Principal{Tenant: tenant}
 	var revoked, expires *time.Time
 	err := row.Scan(&p.Key, &p.Name, &p.Groups, &p.Scopes, &p.Collections, &revoked, &expires)
 	switch {
-	case store.IsNoRows(err) && who.Kind == schema.AccessPerson:
+	case store.IsNoRows(err) && subject.Kind == schema.AccessPerson:
 		out.note = "They have not signed in yet: the groups that the rules of access will give them are not known here."
 		return out, nil
 	case store.IsNoRows(err):
 		return out, fmt.Errorf("no such key: %w", schema.ErrNotFound)
 	case err != nil:
-		return out, fmt.Errorf("look up %s %q: %w", who.Kind, who.Value, err)
+		return out, fmt.Errorf("look up %s %q: %w", subject.Kind, subject.Value, err)
 	case revoked != nil:
 		out.out = "They see nothing: they were revoked."
 	case expires != nil && expires.Before(time.Now()):
@@ -209,7 +209,7 @@ func explainItem(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, i explainedIt
 	if err != nil {
 		return err
 	}
-	known, err := knownAmong(ctx, tx, tenant, i.source, list.Principals())
+	known, err := knownPrincipals(ctx, tx, tenant, i.source, list.Principals())
 	if err != nil {
 		return err
 	}
@@ -225,7 +225,7 @@ func explainItem(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, i explainedIt
 			}
 		}
 	}
-	if out.Holds, err = h.through(ctx, tx, tenant, of.subjects, names); err != nil {
+	if out.Holds, err = h.memberPaths(ctx, tx, tenant, of.subjects, names); err != nil {
 		return err
 	}
 	v := list.Decide(h.holds, known)
@@ -268,7 +268,7 @@ func (i explainedItem) reason(v source.AccessVerdict, h sourcePrincipals, names 
 	case v.Entry != nil && v.Entry.Deny:
 		return fmt.Sprintf("The source keeps out %s, and that includes them.", named(v.Entry.Principal, names))
 	case !v.Allowed:
-		return "The source lets in " + i.letIn(v.List, names, e.Entries) + "; they are none of these there."
+		return "The source lets in " + i.allowedBy(v.List, names, e.Entries) + "; they are none of these there."
 	case e.Allowed:
 		return fmt.Sprintf("The source lets in %s, and that includes them.", named(v.Entry.Principal, names))
 	case i.given != i.label:
@@ -280,8 +280,8 @@ func (i explainedItem) reason(v source.AccessVerdict, h sourcePrincipals, names 
 	return "The source lets them in, and the document has other labels until its newest version is live."
 }
 
-// letIn names the principals that one list of an item allows.
-func (i explainedItem) letIn(list int, names map[string]string, rules []schema.AccessRule) string {
+// allowedBy names the principals that one list of an item allows.
+func (i explainedItem) allowedBy(list int, names map[string]string, rules []schema.AccessRule) string {
 	const most = 20
 	var out []string
 	for _, r := range rules {

@@ -65,63 +65,63 @@ func (s *AccessStore) SourcePrincipals(ctx context.Context, p schema.Principal, 
 }
 
 // MapPrincipal maps a principal of a source to a subject here.
-func (s *AccessStore) MapPrincipal(ctx context.Context, p schema.Principal, of uuid.UUID, principal string, who schema.AccessSubject) (schema.AccessMapping, error) {
-	out := schema.AccessMapping{Source: of, Principal: principal, AccessSubject: who}
+func (s *AccessStore) MapPrincipal(ctx context.Context, p schema.Principal, of uuid.UUID, principal string, subject schema.AccessSubject) (schema.AccessMapping, error) {
+	out := schema.AccessMapping{Source: of, Principal: principal, AccessSubject: subject}
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		if err := isFollowed(ctx, tx, p.Tenant, of); err != nil {
 			return err
 		}
-		have, err := knownAmong(ctx, tx, p.Tenant, of, []string{principal})
+		have, err := knownPrincipals(ctx, tx, p.Tenant, of, []string{principal})
 		if err != nil {
 			return err
 		}
 		if !have(principal) {
 			return fmt.Errorf("the source has no principal %q: %w", principal, schema.ErrNotFound)
 		}
-		if who.Kind == schema.AccessKey {
-			id, err := uuid.Parse(who.Value)
+		if subject.Kind == schema.AccessKey {
+			id, err := uuid.Parse(subject.Value)
 			if err != nil {
-				return schema.Invalid("value", "%q is not the id of a key", who.Value)
+				return schema.Invalid("value", "%q is not the id of a key", subject.Value)
 			}
 			out.Value = id.String()
 			if err := tx.QueryRow(ctx, `SELECT true FROM api_keys WHERE tenant_id = $1 AND id = $2`, p.Tenant, id).Scan(nil); err != nil {
 				return store.Named(err, "key", id)
 			}
 		}
-		if who.Kind == schema.AccessGroup && schema.Reserved(who.Value) {
-			return schema.Invalid("value", "%q is reserved by the system", who.Value)
+		if subject.Kind == schema.AccessGroup && schema.Reserved(subject.Value) {
+			return schema.Invalid("value", "%q is reserved by the system", subject.Value)
 		}
-		if err := tx.QueryRow(ctx, mapSQL, p.Tenant, of, principal, string(who.Kind), out.Value).Scan(&out.CreatedAt); err != nil {
+		if err := tx.QueryRow(ctx, mapSQL, p.Tenant, of, principal, string(subject.Kind), out.Value).Scan(&out.CreatedAt); err != nil {
 			return err
 		}
 		if err := raise(ctx, tx, p.Tenant); err != nil {
 			return err
 		}
-		return store.Audit(ctx, tx, p.Tenant, p, "source.map", of.String(), map[string]any{"principal": principal, "kind": who.Kind, "value": out.Value})
+		return store.Audit(ctx, tx, p.Tenant, p, "source.map", of.String(), map[string]any{"principal": principal, "kind": subject.Kind, "value": out.Value})
 	})
 	return out, store.Wrap(err, "map a principal")
 }
 
 // UnmapPrincipal removes a mapping that MapPrincipal made.
-func (s *AccessStore) UnmapPrincipal(ctx context.Context, p schema.Principal, of uuid.UUID, principal string, who schema.AccessSubject) error {
-	if id, err := uuid.Parse(who.Value); err == nil && who.Kind == schema.AccessKey {
-		who.Value = id.String()
+func (s *AccessStore) UnmapPrincipal(ctx context.Context, p schema.Principal, of uuid.UUID, principal string, subject schema.AccessSubject) error {
+	if id, err := uuid.Parse(subject.Value); err == nil && subject.Kind == schema.AccessKey {
+		subject.Value = id.String()
 	}
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		if err := isFollowed(ctx, tx, p.Tenant, of); err != nil {
 			return err
 		}
-		tag, err := tx.Exec(ctx, unmapSQL, p.Tenant, of, principal, string(who.Kind), who.Value)
+		tag, err := tx.Exec(ctx, unmapSQL, p.Tenant, of, principal, string(subject.Kind), subject.Value)
 		if err != nil {
 			return err
 		}
 		if tag.RowsAffected() == 0 {
-			return fmt.Errorf("%s %q is not %q in the source: %w", who.Kind, who.Value, principal, schema.ErrNotFound)
+			return fmt.Errorf("%s %q is not %q in the source: %w", subject.Kind, subject.Value, principal, schema.ErrNotFound)
 		}
 		if err := raise(ctx, tx, p.Tenant); err != nil {
 			return err
 		}
-		return store.Audit(ctx, tx, p.Tenant, p, "source.unmap", of.String(), map[string]any{"principal": principal, "kind": who.Kind, "value": who.Value})
+		return store.Audit(ctx, tx, p.Tenant, p, "source.unmap", of.String(), map[string]any{"principal": principal, "kind": subject.Kind, "value": subject.Value})
 	})
 	return store.Wrap(err, "unmap a principal")
 }

@@ -176,12 +176,12 @@ func ForgetUnseen(ctx context.Context, tx pgx.Tx, tenant, of, run uuid.UUID) err
 	if err != nil {
 		return fmt.Errorf("forget folders: %w", err)
 	}
-	gone, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	removed, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
 		return fmt.Errorf("forget folders: %w", err)
 	}
-	if len(gone) > 0 {
-		if err := relabel(ctx, tx, tenant, of, gone, nil); err != nil {
+	if len(removed) > 0 {
+		if err := relabel(ctx, tx, tenant, of, removed, nil); err != nil {
 			return err
 		}
 	}
@@ -200,7 +200,7 @@ WITH RECURSIVE below AS (
 )
 SELECT n.node, n.folder, n.access, n.label FROM access_nodes n
 WHERE n.tenant_id = $1 AND n.source_id = $2 AND NOT n.is_folder AND (n.node = ANY ($4) OR n.folder IN (SELECT node FROM below))`
-	aboveSQL = `
+	ancestorsSQL = `
 WITH RECURSIVE above AS (
     SELECT f AS node FROM unnest($3::text[]) AS f
     UNION
@@ -254,7 +254,7 @@ func relabel(ctx context.Context, tx pgx.Tx, tenant, of uuid.UUID, folders, item
 		return raise(ctx, tx, tenant)
 	}
 	slices.Sort(in)
-	if rows, err = tx.Query(ctx, aboveSQL, tenant, of, store.EmptyNotNull(slices.Compact(in))); err != nil {
+	if rows, err = tx.Query(ctx, ancestorsSQL, tenant, of, store.EmptyNotNull(slices.Compact(in))); err != nil {
 		return fmt.Errorf("read the access of folders: %w", err)
 	}
 	above := map[string]node{}
@@ -359,7 +359,7 @@ func addLists(ctx context.Context, tx pgx.Tx, tenant, of uuid.UUID, lists map[st
 }
 
 const (
-	giveSQL = `
+	labelItemsSQL = `
 UPDATE access_nodes SET given = label WHERE tenant_id = $1 AND source_id = $2 AND NOT is_folder AND node = $3 AND label = $4 RETURNING true`
 )
 
@@ -369,7 +369,7 @@ UPDATE access_nodes SET given = label WHERE tenant_id = $1 AND source_id = $2 AN
 // when the permissions determine another label by now, the error is schema.ErrConflict.
 func MayLabel(ctx context.Context, tx pgx.Tx, p schema.Principal, externalID string, labels []string) error {
 	if p.Writes != nil {
-		return give(ctx, tx, p.Tenant, *p.Writes, labels)
+		return setLabels(ctx, tx, p.Tenant, *p.Writes, labels)
 	}
 	rest, of := strings.CutPrefix(externalID, schema.SourceDocument)
 	id, err := uuid.Parse(rest[:min(len(rest), 36)])
@@ -383,12 +383,12 @@ func MayLabel(ctx context.Context, tx pgx.Tx, p schema.Principal, externalID str
 	return err
 }
 
-func give(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, w schema.SourceWrite, labels []string) error {
+func setLabels(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, w schema.SourceWrite, labels []string) error {
 	if len(labels) != 1 {
 		return fmt.Errorf("a document of a source whose permissions are followed has one label, not %d", len(labels))
 	}
 	var given bool
-	err := tx.QueryRow(ctx, giveSQL, tenant, w.Source, w.Item, labels[0]).Scan(&given)
+	err := tx.QueryRow(ctx, labelItemsSQL, tenant, w.Source, w.Item, labels[0]).Scan(&given)
 	if store.IsNoRows(err) {
 		return fmt.Errorf("the permissions of %q in its source changed meanwhile: %w", w.Item, schema.ErrConflict)
 	}

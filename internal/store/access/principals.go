@@ -80,7 +80,7 @@ func SetPrincipals(ctx context.Context, tx pgx.Tx, tenant, of, run uuid.UUID, pu
 	}
 	var current bool
 	if err := tx.QueryRow(ctx, principalsListedSQL, tenant, of, run, pushed).Scan(&current); err != nil {
-		return overtaken(err)
+		return translateOvertaken(err)
 	}
 	r := rowsOf(principals)
 	if _, err := tx.Exec(ctx, forgetPrincipalsSQL, tenant, of, r.ids, r.groups); err != nil {
@@ -95,8 +95,8 @@ func SetPrincipals(ctx context.Context, tx pgx.Tx, tenant, of, run uuid.UUID, pu
 	return raise(ctx, tx, tenant)
 }
 
-// overtaken translates a missing row: permissions were pushed since the listing began.
-func overtaken(err error) error {
+// translateOvertaken translates a missing row: permissions were pushed since the listing began.
+func translateOvertaken(err error) error {
 	if store.IsNoRows(err) {
 		return fmt.Errorf("permissions were pushed since they were listed: %w", schema.ErrConflict)
 	}
@@ -112,7 +112,7 @@ func Current(ctx context.Context, tx pgx.Tx, tenant, of uuid.UUID, pushed int64)
 	case store.IsNoRows(err):
 		return nil
 	case err == nil && now != pushed:
-		return overtaken(pgx.ErrNoRows)
+		return translateOvertaken(pgx.ErrNoRows)
 	}
 	return store.Wrap(err, "lock the permissions of source %s", of)
 }
@@ -146,8 +146,8 @@ func (s *AccessStore) PushAccess(ctx context.Context, p schema.Principal, of uui
 		if _, err := tx.Exec(ctx, removeOfOtherSQL, p.Tenant, of, r.ids, r.groups); err != nil {
 			return err
 		}
-		told := slices.Concat(r.ids, push.Removed)
-		if _, err := tx.Exec(ctx, forgetMembersSQL, p.Tenant, of, store.EmptyNotNull(told), store.EmptyNotNull(push.Removed)); err != nil {
+		named := slices.Concat(r.ids, push.Removed)
+		if _, err := tx.Exec(ctx, forgetMembersSQL, p.Tenant, of, store.EmptyNotNull(named), store.EmptyNotNull(push.Removed)); err != nil {
 			return err
 		}
 		if err := r.put(ctx, tx, p.Tenant, of); err != nil {

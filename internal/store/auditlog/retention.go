@@ -11,9 +11,9 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// leastAudit is the least number of days that an entry is kept: the database refuses to remove
+// minAuditDays is the least number of days that an entry is kept: the database refuses to remove
 // younger ones (migrations 220 and 232).
-const leastAudit = 30
+const minAuditDays = 30
 
 // CheckAuditRetention checks the number of days that changes are kept, and returns a FieldError for
 // one that is out of bounds. 0 keeps them for ever.
@@ -23,8 +23,8 @@ func CheckAuditRetention(days int) error { return checkRetention("SLUICE_KEEP_AU
 func CheckReadsRetention(days int) error { return checkRetention("SLUICE_KEEP_AUDIT_READS", days) }
 
 func checkRetention(setting string, days int) error {
-	if days != 0 && (days < leastAudit || days > schema.MaxKeepDays) {
-		return schema.Invalid(setting, "%d: needs a number of days from %d to %d; 0 for ever", days, leastAudit, schema.MaxKeepDays)
+	if days != 0 && (days < minAuditDays || days > schema.MaxKeepDays) {
+		return schema.Invalid(setting, "%d: needs a number of days from %d to %d; 0 for ever", days, minAuditDays, schema.MaxKeepDays)
 	}
 	return nil
 }

@@ -25,8 +25,8 @@ SELECT a.id FROM audit a
 WHERE a.tenant_id = $1 AND NOT EXISTS (SELECT FROM audit_links l WHERE l.tenant_id = $1 AND l.entry_id = a.id) ORDER BY a.id LIMIT 1`
 )
 
-// walked is the number of entries that are read at a time.
-const walked = 2000
+// verifyBatch is the number of entries that are read at a time.
+const verifyBatch = 2000
 
 // VerifyAudit walks one of tenant's chains, as it is now, and reports the first position at which
 // it is broken.
@@ -52,7 +52,7 @@ func verify(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, chain schema.Audit
 	out.Hash = hex.EncodeToString(end)
 	walk := audit.Begin(out.KeptAfter, kept)
 	for after := int64(math.MinInt64); out.Break == nil; {
-		entries, err := entriesAfter(ctx, tx, tenant, chain, after, walked)
+		entries, err := entriesAfter(ctx, tx, tenant, chain, after, verifyBatch)
 		if err != nil {
 			return out, err
 		}
@@ -61,7 +61,7 @@ func verify(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, chain schema.Audit
 				break
 			}
 		}
-		if len(entries) < walked {
+		if len(entries) < verifyBatch {
 			break
 		}
 		after = entries[len(entries)-1].number

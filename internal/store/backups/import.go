@@ -28,9 +28,9 @@ import (
 
 // ImportOptions say into which installation a tenant is imported.
 type ImportOptions struct {
-	URL  string // of AdminSetting, for a superuser
-	Name string // of the tenant in the installation; empty: its name in the export
-	Tell func(string)
+	URL      string // of AdminSetting, for a superuser
+	Name     string // of the tenant in the installation; empty: its name in the export
+	Progress func(string)
 }
 
 // Importer is a database into which a tenant is imported.
@@ -40,8 +40,8 @@ var _ backup.Importer = (*Importer)(nil)
 
 // NewImporter returns an Importer with these options.
 func NewImporter(o ImportOptions) *Importer {
-	if o.Tell == nil {
-		o.Tell = func(string) {}
+	if o.Progress == nil {
+		o.Progress = func(string) {}
 	}
 	return &Importer{o}
 }
@@ -168,12 +168,12 @@ func (l *loading) checkTables(ctx context.Context, conn *pgx.Conn) error {
 		return fmt.Errorf("list tables: %w", err)
 	}
 	for _, t := range l.contents.Tables {
-		columns, there := here[t.Name]
+		columns, ok := here[t.Name]
 		delete(here, t.Name)
 		for _, c := range t.Columns {
-			there = there && slices.Contains(columns, c)
+			ok = ok && slices.Contains(columns, c)
 		}
-		if !there || len(t.Columns) == 0 {
+		if !ok || len(t.Columns) == 0 {
 			return &backup.DamagedError{Path: filepath.Join(l.dir, contentsFile), Problem: fmt.Sprintf("names table %q with the columns %q", t.Name, t.Columns)}
 		}
 	}
@@ -197,7 +197,7 @@ func (l *loading) run(ctx context.Context, tx pgx.Tx) error {
 		l.done.Tables++
 		l.done.Rows += t.Rows
 	}
-	l.importer.options.Tell("comparing documents with their hashes")
+	l.importer.options.Progress("comparing documents with their hashes")
 	rows, err := tx.Query(ctx, damagedSQL, l.tenant)
 	if err != nil {
 		return err
@@ -267,7 +267,7 @@ func (l *loading) load(ctx context.Context, tx pgx.Tx, t table) error {
 		return fmt.Errorf("%d rows were loaded, %d of them the tenant's, and the export has %d: %w", n, own, t.Rows, schema.ErrConflict)
 	}
 	if n > 0 {
-		l.importer.options.Tell(fmt.Sprintf("loaded %d rows of %s", n, t.Name))
+		l.importer.options.Progress(fmt.Sprintf("loaded %d rows of %s", n, t.Name))
 	}
 	return nil
 }

@@ -36,8 +36,8 @@ type TargetOptions struct {
 	Jobs    int // tables that are loaded, and indexes that are built, at once
 	// Store are the options with which the restored database is opened: they say where files go
 	// that were kept in S3.
-	Store store.Options
-	Tell  func(string)
+	Store    store.Options
+	Progress func(string)
 }
 
 // Target is a database into which a backup is restored.
@@ -54,8 +54,8 @@ func NewTarget(o TargetOptions) (*Target, error) {
 	if _, _, err := toolAddress(OwnerSetting, o.Owner); err != nil {
 		return nil, err
 	}
-	if o.Tell == nil {
-		o.Tell = func(string) {}
+	if o.Progress == nil {
+		o.Progress = func(string) {}
 	}
 	return &Target{options: o}, nil
 }
@@ -207,11 +207,11 @@ func (t *Target) withOwner(ctx context.Context, role string, f func() error) (er
 		return f()
 	}
 	name := pgx.Identifier{role}.Sanitize()
-	var there bool
-	if err := conn.QueryRow(ctx, `SELECT to_regrole($1) IS NOT NULL`, name).Scan(&there); err != nil {
+	var exists bool
+	if err := conn.QueryRow(ctx, `SELECT to_regrole($1) IS NOT NULL`, name).Scan(&exists); err != nil {
 		return fmt.Errorf("look for role %q: %w", role, err)
 	}
-	if !there {
+	if !exists {
 		if _, err := conn.Exec(ctx, `CREATE ROLE `+name+` NOLOGIN`); err != nil {
 			return fmt.Errorf("make role %q, which owned the database that was backed up, for as long as its policies are read: %w", role, store.Translate(err))
 		}
@@ -294,7 +294,7 @@ func (t *Target) PutObjects(ctx context.Context, open func(uuid.UUID, []byte) (i
 	if err != nil {
 		return backup.Tally{}, err
 	}
-	done, err := b.PutAgain(ctx, &blobs.Run{Tell: t.progress("stored")}, func(o store.Object) (io.ReadCloser, error) { return open(o.Tenant, o.SHA256) })
+	done, err := b.PutAgain(ctx, &blobs.Run{Progress: t.progress("stored")}, func(o store.Object) (io.ReadCloser, error) { return open(o.Tenant, o.SHA256) })
 	return backup.Tally{Files: done.Blobs, Bytes: done.Bytes}, err
 }
 
@@ -306,22 +306,22 @@ func (t *Target) CheckBytes(ctx context.Context) (backup.Tally, []string, error)
 	}
 	damaged := []string{}
 	done, err := b.Check(ctx, &blobs.Run{
-		Damage: func(d *store.DamagedError) { damaged = append(damaged, d.Error()) },
-		Tell:   t.progress("compared"),
+		Damage:   func(d *store.DamagedError) { damaged = append(damaged, d.Error()) },
+		Progress: t.progress("compared"),
 	})
 	return backup.Tally{Files: done.Blobs, Bytes: done.Bytes}, damaged, err
 }
 
-// tellEvery is the least time between two lines of progress.
-const tellEvery = 2 * time.Second
+// progressInterval is the least time between two lines of progress.
+const progressInterval = 2 * time.Second
 
 func (t *Target) progress(what string) func(blobs.Tally) {
-	told := time.Now()
+	lastPrinted := time.Now()
 	return func(p blobs.Tally) {
-		if time.Since(told) < tellEvery {
+		if time.Since(lastPrinted) < progressInterval {
 			return
 		}
-		told = time.Now()
-		t.options.Tell(fmt.Sprintf("%s %d of %d files", what, p.Blobs, p.AllBlobs))
+		lastPrinted = time.Now()
+		t.options.Progress(fmt.Sprintf("%s %d of %d files", what, p.Blobs, p.AllBlobs))
 	}
 }

@@ -26,17 +26,17 @@ type Tools struct {
 	Major         int
 }
 
-// FindTools finds the tools of a major version, least, or a newer one.
-type FindTools func(ctx context.Context, least int) (Tools, error)
+// FindTools finds the tools of a major version, minVersion, or a newer one.
+type FindTools func(ctx context.Context, minVersion int) (Tools, error)
 
 // unwind is how long a tool may take to exit after it was asked to.
 const unwind = 10 * time.Second
 
-// saidMost bounds the bytes of a tool's output that its error quotes; these are the last ones.
-const saidMost = 4 << 10
+// maxToolOutput bounds the bytes of a tool's output that its error quotes; these are the last ones.
+const maxToolOutput = 4 << 10
 
-// ours are parameters of URLs that our driver knows and Postgres' own tools do not.
-var ours = []string{
+// driverParameters are parameters of URLs that our driver knows and Postgres' own tools do not.
+var driverParameters = []string{
 	"default_query_exec_mode", "statement_cache_capacity", "description_cache_capacity",
 	"pool_max_conns", "pool_min_conns", "pool_min_idle_conns", "pool_max_conn_lifetime", "pool_max_conn_lifetime_jitter", "pool_max_conn_idle_time", "pool_health_check_period",
 }
@@ -50,14 +50,14 @@ func toolAddress(setting, address string) (string, string, error) {
 	q := u.Query()
 	password := q.Get("password")
 	q.Del("password")
-	for _, name := range ours {
+	for _, name := range driverParameters {
 		q.Del(name)
 	}
 	if q.Has("sslpassword") {
 		return "", "", schema.Invalid(setting, "has sslpassword, which pg_dump takes as an argument alone; use a key without a password that only its owner can read")
 	}
 	if u.User != nil {
-		if given, there := u.User.Password(); there {
+		if given, ok := u.User.Password(); ok {
 			password = given
 		}
 		u.User = url.User(u.User.Username())
@@ -71,8 +71,8 @@ func toolAddress(setting, address string) (string, string, error) {
 func runTool(ctx context.Context, out io.Writer, path, password string, args ...string) error {
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Stdout = out
-	said := &tail{}
-	cmd.Stderr = said
+	stderr := &tail{}
+	cmd.Stderr = stderr
 	cmd.Env = []string{"PGAPPNAME=sluice " + filepath.Base(path)}
 	for _, kv := range os.Environ() {
 		if !strings.HasPrefix(kv, "SLUICE_") && !strings.HasPrefix(kv, "PGOPTIONS=") && !strings.HasPrefix(kv, "PGAPPNAME=") {
@@ -94,7 +94,7 @@ func runTool(ctx context.Context, out io.Writer, path, password string, args ...
 	}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		return fmt.Errorf("%s: %w: %s", filepath.Base(path), err, said)
+		return fmt.Errorf("%s: %w: %s", filepath.Base(path), err, stderr)
 	}
 	return fmt.Errorf("run %s: %w", path, err)
 }
@@ -104,16 +104,16 @@ type tail struct{ text []byte }
 
 func (t *tail) Write(p []byte) (int, error) {
 	t.text = append(t.text, p...)
-	if len(t.text) > 2*saidMost {
-		t.text = append(t.text[:0], t.text[len(t.text)-saidMost:]...)
+	if len(t.text) > 2*maxToolOutput {
+		t.text = append(t.text[:0], t.text[len(t.text)-maxToolOutput:]...)
 	}
 	return len(p), nil
 }
 
 func (t *tail) String() string {
 	text := t.text
-	if len(text) > saidMost {
-		text = text[len(text)-saidMost:]
+	if len(text) > maxToolOutput {
+		text = text[len(text)-maxToolOutput:]
 	}
 	return string(bytes.TrimSpace(bytes.ToValidUTF8(text, nil)))
 }

@@ -36,7 +36,7 @@ func (s *BlobStore) putObject(ctx context.Context, o store.Object, open func(sto
 	to := o
 	to.ID = schema.NewID()
 	if err := s.db.AsTenant(ctx, o.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, noteOneObjectSQL, to.Tenant, to.ID, to.SHA256, looseFor)
+		_, err := tx.Exec(ctx, noteOneObjectSQL, to.Tenant, to.ID, to.SHA256, looseTTL)
 		return err
 	}); err != nil {
 		return fmt.Errorf("note the object of blob %x: %w", o.SHA256, err)

@@ -59,8 +59,8 @@ type Tally struct {
 
 // Run is a run over the blobs of all tenants.
 type Run struct {
-	// Tell is called after each page; it may be nil.
-	Tell func(Tally)
+	// Progress is called after each page; it may be nil.
+	Progress func(Tally)
 	// Damage is called for each blob whose bytes do not match its hash; the run continues, and
 	// leaves such a blob as it is.
 	Damage func(*store.DamagedError)
@@ -121,8 +121,8 @@ func (s *BlobStore) run(ctx context.Context, r *Run, objects *bool, do func(cont
 				return r.seen, err
 			}
 			after = page[len(page)-1].SHA256
-			if r.Tell != nil {
-				r.Tell(r.seen)
+			if r.Progress != nil {
+				r.Progress(r.seen)
 			}
 		}
 	}
@@ -221,7 +221,7 @@ func (s *BlobStore) intoObject(ctx context.Context, o store.Object) error {
 	to := o
 	to.ID = schema.NewID()
 	if err := s.db.AsTenant(ctx, o.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, noteOneObjectSQL, to.Tenant, to.ID, to.SHA256, looseFor)
+		_, err := tx.Exec(ctx, noteOneObjectSQL, to.Tenant, to.ID, to.SHA256, looseTTL)
 		return err
 	}); err != nil {
 		return fmt.Errorf("note the object of blob %x: %w", o.SHA256, err)
@@ -232,7 +232,7 @@ func (s *BlobStore) intoObject(ctx context.Context, o store.Object) error {
 			s.release(ctx, to.Tenant, []uuid.UUID{to.ID})
 		}
 	}()
-	from := &remembering{Blob: s.reader(ctx, o)}
+	from := &errorReader{Blob: s.reader(ctx, o)}
 	err := s.objects.Put(ctx, to, from)
 	closing := from.Close()
 	switch {
@@ -264,13 +264,13 @@ func (s *BlobStore) intoObject(ctx context.Context, o store.Object) error {
 	return store.Wrap(err, "move blob %x", o.SHA256)
 }
 
-// remembering keeps the error of reading a blob, which callers might wrap.
-type remembering struct {
+// errorReader keeps the error of reading a blob, which callers might wrap.
+type errorReader struct {
 	*Blob
 	failed error
 }
 
-func (r *remembering) Read(p []byte) (int, error) {
+func (r *errorReader) Read(p []byte) (int, error) {
 	n, err := r.Blob.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
 		r.failed = err

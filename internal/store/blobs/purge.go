@@ -83,7 +83,7 @@ func (s *BlobStore) purgeObjects(ctx context.Context, tenant uuid.UUID, ids []uu
 	if err != nil {
 		return 0, err
 	}
-	var gone []uuid.UUID
+	var deleted []uuid.UUID
 	var problems []error
 	for _, o := range doomed {
 		if err := s.objects.Delete(ctx, o); err != nil {
@@ -93,13 +93,13 @@ func (s *BlobStore) purgeObjects(ctx context.Context, tenant uuid.UUID, ids []uu
 			}
 			continue
 		}
-		gone = append(gone, o.ID)
+		deleted = append(deleted, o.ID)
 	}
-	if len(gone) > 0 {
+	if len(deleted) > 0 {
 		err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-			_, err := tx.Exec(ctx, forgetLooseSQL, tenant, gone)
+			_, err := tx.Exec(ctx, forgetLooseSQL, tenant, deleted)
 			return err
 		})
 	}
-	return len(gone), errors.Join(append(problems, err)...)
+	return len(deleted), errors.Join(append(problems, err)...)
 }

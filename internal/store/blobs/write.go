@@ -29,9 +29,9 @@ SELECT $1, n.object, n.sha256, now() + $4::interval FROM unnest($2::uuid[], $3::
 
 	haveBlobsSQL = `SELECT sha256 FROM blobs WHERE tenant_id = $1 AND sha256 = ANY ($2)`
 
-	// looseFor is how long an object may stay without a row that names it; writeLimit bounds the
+	// looseTTL is how long an object may stay without a row that names it; writeLimit bounds the
 	// time for writing it, and is shorter.
-	looseFor   = time.Hour
+	looseTTL   = time.Hour
 	writeLimit = 30 * time.Minute
 
 	releaseLimit  = 10 * time.Second
@@ -97,7 +97,7 @@ func (s *BlobStore) Write(ctx context.Context, tenant uuid.UUID, contents []Unwr
 			w.ids[string(c.SHA256)] = id
 			missing, ids, of = append(missing, c), append(ids, id), append(of, c.SHA256)
 		}
-		_, err = tx.Exec(ctx, noteLooseSQL, tenant, ids, of, looseFor)
+		_, err = tx.Exec(ctx, noteLooseSQL, tenant, ids, of, looseTTL)
 		return err
 	})
 	if err != nil {

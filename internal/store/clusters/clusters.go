@@ -98,13 +98,13 @@ type clustering struct {
 
 // curated are the versions that one call processes.
 type curated struct {
-	came, left []uuid.UUID
-	more       bool // more versions are waiting
-	// When links of versions in came changed: their sections are placed again.
+	added, left []uuid.UUID
+	more        bool // more versions are waiting
+	// When links of versions in added changed: their sections are placed again.
 	relinked map[uuid.UUID]time.Time
 }
 
-func (c curated) all() []uuid.UUID { return slices.Concat(c.left, c.came) }
+func (c curated) all() []uuid.UUID { return slices.Concat(c.left, c.added) }
 
 // lookUpSQL makes the transaction's statements look rows up by index. A collection that is being
 // filled has no statistics, or those of its first documents; a plan with a scan for these was
@@ -234,13 +234,13 @@ func uncurated(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) (cu
 	var relinked *time.Time
 	_, err = pgx.ForEachRow(rows, []any{&id, &ready, &sections, &relinked}, func() error {
 		switch {
-		case len(out.came)+len(out.left) == due.ClusteredVersions:
+		case len(out.added)+len(out.left) == due.ClusteredVersions:
 			out.more = true
 		case !ready:
 			out.left = append(out.left, id)
-		case sum+sections <= due.ClusteredSections || len(out.came) == 0:
+		case sum+sections <= due.ClusteredSections || len(out.added) == 0:
 			sum += sections
-			out.came = append(out.came, id)
+			out.added = append(out.added, id)
 			if relinked != nil {
 				out.relinked[id] = *relinked
 			}
@@ -305,7 +305,7 @@ func lockCurated(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, changed curat
 		return fmt.Errorf("lock versions: %w", err)
 	}
 	was := map[uuid.UUID]bool{}
-	for _, v := range changed.came {
+	for _, v := range changed.added {
 		was[v] = true
 	}
 	var id uuid.UUID

@@ -116,11 +116,11 @@ func (c clustering) nearest(ctx context.Context, sections []cluster.PositionedMe
 	if err != nil || where == nil {
 		return nil, err
 	}
-	asked := make([]uuid.UUID, len(sections))
+	requested := make([]uuid.UUID, len(sections))
 	for i, s := range sections {
-		asked[i] = s.ID
+		requested[i] = s.ID
 	}
-	found, vectors, err := c.means(ctx, where, asked)
+	found, vectors, err := c.means(ctx, where, requested)
 	if err != nil {
 		return nil, err
 	}

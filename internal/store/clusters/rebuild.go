@@ -37,7 +37,7 @@ WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.state = 'ready'`
 SELECT id FROM versions WHERE tenant_id = $1 AND id = ANY ($2) AND state = 'ready' ORDER BY id FOR SHARE`
 	// Between reading and writing, clusters are computed in memory. For 200,000 sections that takes
 	// minutes on a busy machine, which is longer than a transaction may normally be idle.
-	thinkSQL       = `SELECT set_config('idle_in_transaction_session_timeout', '1h', true)`
+	idleTimeoutSQL = `SELECT set_config('idle_in_transaction_session_timeout', '1h', true)`
 	noteRebuildSQL = `
 UPDATE clusterings SET rebuilt_at = now(), changed = 0, members = $4 WHERE tenant_id = $1 AND collection_id = $2 AND generation = $3`
 
@@ -77,10 +77,10 @@ func (s *ClusterStore) RebuildClusters(ctx context.Context, tenant, collection u
 		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, thinkSQL); err != nil {
+		if _, err := tx.Exec(ctx, idleTimeoutSQL); err != nil {
 			return fmt.Errorf("allow for the time between statements: %w", err)
 		}
-		sections, names, err := c.everything(ctx)
+		sections, names, err := c.allSections(ctx)
 		if err != nil {
 			return err
 		}
@@ -135,10 +135,10 @@ func noteDrift(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) err
 
 // rebuildAsked clusters the live generation again if that was requested.
 func (s *ClusterStore) rebuildAsked(ctx context.Context, tenant, collection uuid.UUID) error {
-	var asked time.Time
+	var requested time.Time
 	var live int
 	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-		return tx.QueryRow(ctx, askedReclusterSQL, tenant, collection).Scan(&asked, &live)
+		return tx.QueryRow(ctx, askedReclusterSQL, tenant, collection).Scan(&requested, &live)
 	})
 	if store.IsNoRows(err) {
 		return nil
@@ -151,7 +151,7 @@ func (s *ClusterStore) rebuildAsked(ctx context.Context, tenant, collection uuid
 	}
 	if err == nil {
 		err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-			_, err := tx.Exec(ctx, didReclusterSQL, tenant, collection, asked)
+			_, err := tx.Exec(ctx, didReclusterSQL, tenant, collection, requested)
 			return err
 		})
 	}
@@ -186,8 +186,8 @@ func openRebuild(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID, g
 	return parts[at], nil
 }
 
-// everything reads the sections of all live versions, and the names of their documents by version.
-func (c clustering) everything(ctx context.Context) ([]cluster.PositionedMember, map[uuid.UUID]string, error) {
+// allSections reads the sections of all live versions, and the names of their documents by version.
+func (c clustering) allSections(ctx context.Context) ([]cluster.PositionedMember, map[uuid.UUID]string, error) {
 	rows, err := c.tx.Query(ctx, liveDocumentsSQL, c.tenant, c.collection)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read documents: %w", err)
@@ -258,11 +258,11 @@ func (c clustering) nearestOfAll(ctx context.Context, sections []cluster.Positio
 	var found []uuid.UUID
 	var vectors [][]float32
 	for chunk := range slices.Chunk(sections, writeChunk) {
-		asked := make([]uuid.UUID, len(chunk))
+		requested := make([]uuid.UUID, len(chunk))
 		for i, s := range chunk {
-			asked[i] = s.ID
+			requested[i] = s.ID
 		}
-		more, means, err := c.means(ctx, where, asked)
+		more, means, err := c.means(ctx, where, requested)
 		if err != nil {
 			return nil, err
 		}
@@ -310,11 +310,11 @@ func (c clustering) replace(ctx context.Context, all []cluster.PositionedMember,
 }
 
 // keep removes the sections that left while the new clusters were computed.
-func (d *clusterDiff) keep(there func(section uuid.UUID) bool) {
-	d.Moved = slices.DeleteFunc(d.Moved, func(m cluster.Move) bool { return !there(m.Section) })
+func (d *clusterDiff) keep(exists func(section uuid.UUID) bool) {
+	d.Moved = slices.DeleteFunc(d.Moved, func(m cluster.Move) bool { return !exists(m.Section) })
 	for i := range d.Changed {
 		k := &d.Changed[i]
-		k.Sections = slices.DeleteFunc(k.Sections, func(id uuid.UUID) bool { return !there(id) })
+		k.Sections = slices.DeleteFunc(k.Sections, func(id uuid.UUID) bool { return !exists(id) })
 		k.Tokens = 0
 		for _, id := range k.Sections {
 			k.Tokens += d.sections[id].Tokens

@@ -52,7 +52,7 @@ CROSS JOIN LATERAL (
 	// subfolders, whose names all sort before folder_end. It runs without sorts, so that the
 	// planner must use the index that has the order. The bounds are parameters, because under row
 	// level security a computed bound cannot be used for an index.
-	besideSQL = `
+	neighboursSQL = `
 SELECT n.external_id, b.external_id, s.id
 FROM unnest($3::text[], $4::text[], $5::text[]) AS n(external_id, folder, folder_end)
 CROSS JOIN LATERAL (
@@ -69,8 +69,8 @@ CROSS JOIN LATERAL (
     SELECT s.id FROM sections s WHERE s.tenant_id = $1 AND s.version_id = b.live_version_id AND s.ordinal = 0 LIMIT 1) s`
 	sortsSQL = `SELECT set_config('enable_sort', $1, true)`
 
-	maxLinksIn = 256 // links read per document
-	maxBeside  = 8   // documents read on either side to find one in the same folder
+	maxLinksIn    = 256 // links read per document
+	maxNeighbours = 8   // documents read on either side to find one in the same folder
 )
 
 // relations finds the relations of sections, except those inside documents. It searches for nearest
@@ -246,7 +246,7 @@ func (c clustering) relateNeighbours(ctx context.Context, sections []cluster.Pos
 	if _, err := c.tx.Exec(ctx, sortsSQL, "off"); err != nil {
 		return nil, fmt.Errorf("find documents of a folder: %w", err)
 	}
-	rows, err := c.tx.Query(ctx, besideSQL, c.tenant, c.collection, list, folders, ends, maxBeside)
+	rows, err := c.tx.Query(ctx, neighboursSQL, c.tenant, c.collection, list, folders, ends, maxNeighbours)
 	if err != nil {
 		return nil, fmt.Errorf("find documents of a folder: %w", err)
 	}

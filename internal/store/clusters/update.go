@@ -18,7 +18,7 @@ import (
 
 const (
 	// Sections that an earlier call has placed are left out.
-	cameSectionsSQL = `
+	newSectionsSQL = `
 SELECT s.id, s.version_id, s.ordinal, s.tokens FROM unnest($2::uuid[]) AS k(id)
 CROSS JOIN LATERAL (
     SELECT s.id, s.version_id, s.ordinal, s.tokens FROM sections s WHERE s.tenant_id = $1 AND s.version_id = k.id OFFSET 0) s
@@ -36,7 +36,7 @@ SELECT section_id, version_id, section, tokens, cluster_id FROM cluster_members 
 // update computes the changes of the clusters.
 func (c clustering) update(ctx context.Context, changed curated) (clusterDiff, error) {
 	out := clusterDiff{sections: map[uuid.UUID]cluster.PositionedMember{}}
-	came, err := c.came(ctx, changed.came)
+	came, err := c.newSections(ctx, changed.added)
 	if err != nil {
 		return out, err
 	}
@@ -97,9 +97,9 @@ func (c clustering) update(ctx context.Context, changed curated) (clusterDiff, e
 	return out, nil
 }
 
-// came reads the sections of versions that are in no cluster yet.
-func (c clustering) came(ctx context.Context, versions []uuid.UUID) ([]cluster.PositionedMember, error) {
-	rows, err := c.tx.Query(ctx, cameSectionsSQL, c.tenant, versions, c.generation)
+// newSections reads the sections of versions that are in no cluster yet.
+func (c clustering) newSections(ctx context.Context, versions []uuid.UUID) ([]cluster.PositionedMember, error) {
+	rows, err := c.tx.Query(ctx, newSectionsSQL, c.tenant, versions, c.generation)
 	if err != nil {
 		return nil, fmt.Errorf("read new sections: %w", err)
 	}

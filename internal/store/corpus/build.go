@@ -23,13 +23,13 @@ import (
 
 const (
 	// $1 tenant, $2 collection, $3 generation.
-	lackingSQL = `
+	missingVersionsSQL = `
 FROM documents d JOIN versions v ON v.tenant_id = d.tenant_id AND v.id = d.live_version_id
 WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND NOT EXISTS (
     SELECT FROM lexical_entries e WHERE e.tenant_id = $1 AND e.version_id = v.id AND e.generation = $3 AND NOT e.dead)
 ORDER BY v.id LIMIT $4`
-	lackingPageSQL = `SELECT v.id, (SELECT coalesce(sum(s.tokens), 0) FROM sections s WHERE s.tenant_id = $1 AND s.version_id = v.id)` + lackingSQL
-	lackingIDsSQL  = `SELECT v.id` + lackingSQL
+	missingPageSQL = `SELECT v.id, (SELECT coalesce(sum(s.tokens), 0) FROM sections s WHERE s.tenant_id = $1 AND s.version_id = v.id)` + missingVersionsSQL
+	missingIDsSQL  = `SELECT v.id` + missingVersionsSQL
 
 	storedTextsSQL = `
 SELECT v.id, d.external_id, v.title, s.id, s.ordinal, s.heading_path, s.body, s.tokens
@@ -103,15 +103,15 @@ func (s *CorpusStore) building(ctx context.Context, in wire.Rebuild, fn func(ctx
 	return err
 }
 
-// Lacking implements ingest.Generations.
-func (s *CorpusStore) Lacking(ctx context.Context, in wire.Rebuild, limit int) ([]batch.Lacking, error) {
-	var out []batch.Lacking
+// MissingVersions implements ingest.Generations.
+func (s *CorpusStore) MissingVersions(ctx context.Context, in wire.Rebuild, limit int) ([]batch.MissingVersion, error) {
+	var out []batch.MissingVersion
 	err := s.building(ctx, in, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, lackingPageSQL, in.Tenant, in.Collection, in.Generation, limit)
+		rows, err := tx.Query(ctx, missingPageSQL, in.Tenant, in.Collection, in.Generation, limit)
 		if err != nil {
 			return err
 		}
-		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[batch.Lacking])
+		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[batch.MissingVersion])
 		return err
 	})
 	return out, err
@@ -235,7 +235,7 @@ func (w *writer) regenerate(ctx context.Context, docs []batch.Recut, locked []uu
 	}
 	passages := 0
 	var links passageLinkRows
-	f := filling{w: w, dimension: dimension}
+	f := rowBatcher{w: w, dimension: dimension}
 	texts := make(map[uuid.UUID]storedText, len(locked))
 	for _, d := range docs {
 		if !slices.Contains(locked, d.Version) {
@@ -288,7 +288,7 @@ func (s *CorpusStore) FlipGeneration(ctx context.Context, in wire.Rebuild, hold 
 		if err != nil {
 			return fmt.Errorf("lock generation %d: %w", in.Generation, err)
 		}
-		if left, err = store.IDs(tx.Query(ctx, lackingIDsSQL, in.Tenant, in.Collection, in.Generation, limit)); err != nil {
+		if left, err = store.IDs(tx.Query(ctx, missingIDsSQL, in.Tenant, in.Collection, in.Generation, limit)); err != nil {
 			return fmt.Errorf("find versions without it: %w", err)
 		}
 		if len(left) > 0 {

@@ -42,10 +42,10 @@ WITH wanted AS (
 )
 SELECT id, attempt, document_id, collection_id, external_id, state, coalesce(trace, '') FROM moved ORDER BY id`
 
-// lazySQL lets a transaction commit without waiting for the disk: claims, leases and notes that a
-// crash of the database undoes are detected and repeated. Plans are made once, as for bulkSQL,
-// because planning these statements takes longer than running them.
-const lazySQL = `
+// asyncCommitSQL lets a transaction commit without waiting for the disk: claims, leases and notes
+// that a crash of the database undoes are detected and repeated. Plans are made once, as for
+// bulkSQL, because planning these statements takes longer than running them.
+const asyncCommitSQL = `
 SELECT ` + notFlushedSQL + `, ` + store.OnePlanSQL
 
 // ClaimVersions claims queued versions for processing under a lease, and returns those that it got:
@@ -57,7 +57,7 @@ func (s *CorpusStore) ClaimVersions(ctx context.Context, tenant uuid.UUID, items
 		claimed = nil
 		var events []change
 		b := &pgx.Batch{}
-		b.Queue(lazySQL)
+		b.Queue(asyncCommitSQL)
 		b.Queue(claimSQL, ids, attempts, l.Holder, l.TTL).Query(func(rows pgx.Rows) error {
 			var c change
 			_, err := pgx.ForEachRow(rows, []any{&c.Version, &c.attempt, &c.Document, &c.Collection, &c.ExternalID, &c.State, &c.trace}, func() error {
@@ -119,7 +119,7 @@ func (s *CorpusStore) ExtendLeases(ctx context.Context, tenant uuid.UUID, items 
 	ids, attempts := split(items)
 	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		b := &pgx.Batch{}
-		b.Queue(lazySQL)
+		b.Queue(asyncCommitSQL)
 		b.Queue(extendSQL, ids, attempts, l.Holder, l.TTL).Query(func(rows pgx.Rows) (err error) {
 			current, err = store.IDs(rows, nil)
 			return err

@@ -16,7 +16,7 @@ type CorpusStore struct {
 	db        *store.Store
 	bytes     *blobs.BlobStore
 	noVectors sync.Once // for a log line, written once, that partitions are not removed
-	failed    failedLooks
+	failed    failedChecks
 }
 
 // New returns the CorpusStore of a database.

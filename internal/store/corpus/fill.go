@@ -40,8 +40,8 @@ SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('en
 	maxFillBytes = 8 << 20 // approximate size of rows that are sent together
 )
 
-// filling collects rows and sends them in batches.
-type filling struct {
+// rowBatcher collects rows and sends them in batches.
+type rowBatcher struct {
 	w         *writer
 	dimension int
 	sections  sectionRows
@@ -65,12 +65,12 @@ type passageRows struct {
 }
 
 // statements returns the statements that write the rows.
-func (f *filling) statements() []string {
+func (f *rowBatcher) statements() []string {
 	return []string{insertSectionsSQL, insertPassagesSQL, fmt.Sprintf(insertVectorsSQL, store.VectorTable(f.dimension))}
 }
 
 // send sends sections, passages and vectors of versions.
-func (f *filling) send(s *store.Stream, targets []*target) error {
+func (f *rowBatcher) send(s *store.Stream, targets []*target) error {
 	for _, t := range targets {
 		row := 0
 		for i := range t.Text.Sections {
@@ -88,14 +88,14 @@ func (f *filling) send(s *store.Stream, targets []*target) error {
 }
 
 // sendRows sends the collected rows, and empties f.
-func (f *filling) sendRows(s *store.Stream) error {
+func (f *rowBatcher) sendRows(s *store.Stream) error {
 	b := &pgx.Batch{}
 	f.queue(b)
 	return s.Send(b)
 }
 
 // addSection adds the row of a section; headings is its heading path as an array literal.
-func (f *filling) addSection(version, document uuid.UUID, sec *batch.Section, headings string) {
+func (f *rowBatcher) addSection(version, document uuid.UUID, sec *batch.Section, headings string) {
 	starts, pages := make([]string, len(sec.Pages)), make([]string, len(sec.Pages))
 	for i, m := range sec.Pages {
 		starts[i], pages[i] = strconv.Itoa(m.Start), strconv.Itoa(m.Page)
@@ -111,7 +111,7 @@ func (f *filling) addSection(version, document uuid.UUID, sec *batch.Section, he
 
 // addPassages adds the rows of a section's passages, and advances row, the row of v with the vector
 // of the first one.
-func (f *filling) addPassages(version uuid.UUID, sec *batch.Section, v batch.Vectors, row *int) {
+func (f *rowBatcher) addPassages(version uuid.UUID, sec *batch.Section, v batch.Vectors, row *int) {
 	r := &f.passages
 	for _, p := range sec.Passages {
 		r.ids, r.sections, r.versions = append(r.ids, p.ID), append(r.sections, sec.ID), append(r.versions, version)
@@ -125,7 +125,7 @@ func (f *filling) addPassages(version uuid.UUID, sec *batch.Section, v batch.Vec
 
 // flush sends the collected rows if they have more than above bytes, and waits until they are
 // written.
-func (f *filling) flush(ctx context.Context, above int) error {
+func (f *rowBatcher) flush(ctx context.Context, above int) error {
 	if f.bytes <= above {
 		return nil
 	}
@@ -137,7 +137,7 @@ func (f *filling) flush(ctx context.Context, above int) error {
 
 // queue adds the statements for the collected rows to b, and empties f. They must run after
 // bulkSQL.
-func (f *filling) queue(b *pgx.Batch) {
+func (f *rowBatcher) queue(b *pgx.Batch) {
 	w := f.w
 	if r := &f.sections; len(r.ids) > 0 {
 		b.Queue(insertSectionsSQL, w.tenant, w.collection, r.ids, r.versions, r.documents, r.ordinals, r.paths, r.tokens, r.starts, r.pages, r.layouts, r.bodies)

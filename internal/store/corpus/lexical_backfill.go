@@ -129,12 +129,12 @@ func (s *CorpusStore) backfill(ctx context.Context, at generationKey, language s
 	return done, left, err
 }
 
-// partsOf divides versions into at most most parts of about the same length.
-func partsOf(versions []uuid.UUID, most int) [][]uuid.UUID {
+// partsOf divides versions into at most limit parts of about the same length.
+func partsOf(versions []uuid.UUID, limit int) [][]uuid.UUID {
 	if len(versions) == 0 {
 		return nil
 	}
-	n := max(1, min(most, maxBackfillSegments, len(versions)/minBackfillVersions))
+	n := max(1, min(limit, maxBackfillSegments, len(versions)/minBackfillVersions))
 	return slices.Collect(slices.Chunk(versions, (len(versions)+n-1)/n))
 }
 
@@ -258,7 +258,7 @@ func indexStored(ctx context.Context, tx pgx.Tx, at generationKey, versions []uu
 	docs, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (segment.VersionText, error) {
 		d := segment.VersionText{Entry: schema.NewID()}
 		var title string
-		var called calling
+		var called documentNames
 		err := r.Scan(&d.Version, &title, &d.Labels, &called.names, &called.metadata)
 		d.Title, d.Sections = analyzer.Terms(title), texts[d.Version].terms
 		d.Identity = identityOf(title, called, texts[d.Version].head, analyzer)

@@ -106,11 +106,11 @@ func (s *CorpusStore) chooseMerge(ctx context.Context, at generationKey) ([]*due
 		if err != nil {
 			return fmt.Errorf("list segments: %w", err)
 		}
-		gone, err := store.IDs(tx.Query(ctx, deadEntriesSQL, at.tenant, at.collection, at.generation))
+		deadEntries, err := store.IDs(tx.Query(ctx, deadEntriesSQL, at.tenant, at.collection, at.generation))
 		if err != nil {
 			return fmt.Errorf("list dead entries: %w", err)
 		}
-		for _, id := range gone {
+		for _, id := range deadEntries {
 			dead[id] = true
 		}
 		if err := openSegments(ctx, tx, at, due.MergeCandidates(live, len(dead))); err != nil {

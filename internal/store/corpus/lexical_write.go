@@ -124,7 +124,7 @@ func (p *preparation) indexed(targets []*target) []segment.VersionText {
 const headSections = 16
 
 // identityOf returns the terms of a document's title, names, metadata and head.
-func identityOf(title string, called calling, sections []batch.Section, analyzer *lexical.Analyzer) []string {
+func identityOf(title string, called documentNames, sections []batch.Section, analyzer *lexical.Analyzer) []string {
 	d := identity.Naming{Title: title, Names: called.names, Metadata: called.metadata}
 	length := 0
 	for _, s := range sections[:min(len(sections), headSections)] {

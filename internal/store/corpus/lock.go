@@ -164,12 +164,12 @@ type lockedRows struct {
 	versions  []lockedVersion
 	titles    map[uuid.UUID]string // that uploads gave to versions
 	labels    map[uuid.UUID][]string
-	called    map[uuid.UUID]calling
+	called    map[uuid.UUID]documentNames
 	links     map[uuid.UUID][]byte // links in the metadata
 }
 
-// calling are the names of a document beside its title, and the values of its metadata.
-type calling struct{ names, metadata []string }
+// documentNames are the names of a document beside its title, and the values of its metadata.
+type documentNames struct{ names, metadata []string }
 
 type lockedDocument struct {
 	externalID string
@@ -205,15 +205,15 @@ func (l *lockedRows) queue(b *pgx.Batch, tenant uuid.UUID, versions []uuid.UUID)
 		return store.Wrap(err, "lock versions")
 	})
 	l.titles, l.labels = make(map[uuid.UUID]string, len(versions)), make(map[uuid.UUID][]string, len(versions))
-	l.called = make(map[uuid.UUID]calling, len(versions))
+	l.called = make(map[uuid.UUID]documentNames, len(versions))
 	b.Queue(titlesLabelsSQL, tenant, versions).Query(func(rows pgx.Rows) error {
 		var id uuid.UUID
 		var title string
 		var labels []string
-		var called calling
+		var called documentNames
 		_, err := pgx.ForEachRow(rows, []any{&id, &title, &labels, &called.names, &called.metadata}, func() error {
 			l.titles[id], l.labels[id], l.called[id] = title, labels, called
-			labels, called = nil, calling{} // the next row gets memory of its own
+			labels, called = nil, documentNames{} // the next row gets memory of its own
 			return nil
 		})
 		return store.Wrap(err, "read titles and labels")
@@ -238,7 +238,7 @@ type target struct {
 	old        *uuid.UUID // the version it supersedes
 	event      change
 	labels     []string
-	called     calling
+	called     documentNames
 	givenLinks []byte // links in the metadata
 }
 
@@ -256,27 +256,27 @@ func (w *writer) decide(l lockedRows) (ready, superseded []*target) {
 		if d.live != nil && *d.live == v.Version {
 			d.liveNumber = v.number
 		}
-		prepared, asked := byID[v.Version]
-		if !asked {
+		prepared, ok := byID[v.Version]
+		if !ok {
 			continue
 		}
 		seen[v.Version] = true
-		mine := v.attempt == prepared.Attempt.Attempt
+		owned := v.attempt == prepared.Attempt.Attempt
 		switch {
-		case mine && v.State == schema.StateProcessing && !d.gone && v.Collection == w.collection:
+		case owned && v.State == schema.StateProcessing && !d.gone && v.Collection == w.collection:
 			e := v.change
 			e.ExternalID = d.externalID
 			prepared.title = cmp.Or(l.titles[v.Version], prepared.title)
 			found = append(found, &target{preparedVersion: prepared, document: v.Document, number: v.number, event: e,
 				labels: l.labels[v.Version], called: l.called[v.Version], givenLinks: l.links[v.Version]})
-		case mine && (v.State == schema.StateReady || v.State == schema.StateSuperseded): // an earlier run wrote it
+		case owned && (v.State == schema.StateReady || v.State == schema.StateSuperseded): // an earlier run wrote it
 		default:
-			w.lost(v.Version)
+			w.recordLost(v.Version)
 		}
 	}
 	for _, v := range w.versions {
 		if !seen[v.Version] {
-			w.lost(v.Version)
+			w.recordLost(v.Version)
 		}
 	}
 
@@ -296,6 +296,6 @@ func (w *writer) decide(l lockedRows) (ready, superseded []*target) {
 	return ready, superseded
 }
 
-func (w *writer) lost(version uuid.UUID) {
+func (w *writer) recordLost(version uuid.UUID) {
 	w.outcomes = append(w.outcomes, wire.Outcome{Version: version, Lost: true})
 }

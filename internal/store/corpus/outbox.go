@@ -47,7 +47,7 @@ FROM unnest($1::text[]) AS s (subject), LATERAL (
 
 const (
 	deletePublishedSQL = `DELETE FROM outbox WHERE id = ANY ($1)`
-	giveBackSQL        = `DELETE FROM outbox_claims WHERE subject = ANY ($1) AND holder = $2`
+	releaseSQL         = `DELETE FROM outbox_claims WHERE subject = ANY ($1) AND holder = $2`
 )
 
 // notFlushedSQL makes a transaction's commit wait neither for the disk nor for a standby.
@@ -68,7 +68,7 @@ func (s *CorpusStore) RelayOutbox(ctx context.Context, done batch.Relayed, round
 			b.Queue(deletePublishedSQL, done.Sent)
 		}
 		if len(done.Subjects) > 0 {
-			b.Queue(giveBackSQL, done.Subjects, done.Holder)
+			b.Queue(releaseSQL, done.Subjects, done.Holder)
 		}
 		if round.Subjects > 0 {
 			b.Queue(claimSubjectsSQL, round.After, store.EmptyNotNull(round.Skip), round.PerSubject, round.Limit, round.Subjects,

@@ -127,7 +127,7 @@ func (s *CorpusStore) PurgeOnce(ctx context.Context, limit int) (int, error) {
 		}
 	}
 	if purged && found.all {
-		s.failed.looked(found.look)
+		s.failed.record(found.check)
 	}
 	n, err = s.bytes.PurgeObjects(ctx, limit)
 	if done += n; err != nil {

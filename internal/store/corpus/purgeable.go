@@ -64,48 +64,49 @@ DELETE FROM idempotency WHERE (tenant_id, key) IN (
 	// allFailedEvery is how often all failed versions are checked, to find those whose change was
 	// missed.
 	allFailedEvery = time.Hour
-	// lateCommit bounds how long before a look a change may have begun without the look seeing it.
+	// lateCommit bounds how long before a check a change may have begun without the check seeing
+	// it.
 	lateCommit = time.Minute
 )
 
-// purgeable is the result of one look.
+// purgeable is the result of one check.
 type purgeable struct {
 	replies  int // removed at once
 	tenants  []uuid.UUID
 	versions map[uuid.UUID][]uuid.UUID // by tenant
 	all      bool                      // no version was left out
-	look     failedLook
+	check    failedCheck
 }
 
-// failedLooks remembers when failed versions were last checked.
-type failedLooks struct {
+// failedChecks remembers when failed versions were last checked.
+type failedChecks struct {
 	mu   sync.Mutex
-	last failedLook
+	last failedCheck
 }
 
-// failedLook is one look at failed versions.
-type failedLook struct {
+// failedCheck is one check of failed versions.
+type failedCheck struct {
 	began time.Time // by the database's clock
 	whole time.Time // when all of them were last checked; zero: never
 }
 
-// next reports whether the next look checks all failed versions, and otherwise since when changes
+// next reports whether the next check reads all failed versions, and otherwise since when changes
 // are considered.
-func (f *failedLooks) next(now time.Time) (look failedLook, since time.Time, whole bool) {
+func (f *failedChecks) next(now time.Time) (check failedCheck, since time.Time, whole bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.last.whole.IsZero() || now.Sub(f.last.whole) >= allFailedEvery {
-		return failedLook{began: now, whole: now}, time.Time{}, true
+		return failedCheck{began: now, whole: now}, time.Time{}, true
 	}
-	return failedLook{began: now, whole: f.last.whole}, f.last.began.Add(-lateCommit), false
+	return failedCheck{began: now, whole: f.last.whole}, f.last.began.Add(-lateCommit), false
 }
 
-// looked records that everything that a look found was purged.
-func (f *failedLooks) looked(look failedLook) {
+// record records that everything that a check found was purged.
+func (f *failedChecks) record(check failedCheck) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if look.began.After(f.last.began) {
-		f.last = look
+	if check.began.After(f.last.began) {
+		f.last = check
 	}
 }
 
@@ -124,8 +125,8 @@ func (s *CorpusStore) findPurgeable(ctx context.Context, limit int) (out purgeab
 			return err
 		}
 		sql, args := purgeableSQL, []any{limit, max(s.db.Options().KeepSuperseded, 0)}
-		look, since, whole := s.failed.next(now)
-		if out.look = look; !whole {
+		check, since, whole := s.failed.next(now)
+		if out.check = check; !whole {
 			sql, args = purgeableSinceSQL, append(args, since)
 		}
 		rows, err := tx.Query(ctx, sql, args...)

@@ -84,7 +84,7 @@ func TestFailedVersionsAreNotReadAgain(t *testing.T) {
 }
 
 func TestLooksAtFailedVersions(t *testing.T) {
-	var f failedLooks
+	var f failedChecks
 	now := time.Now()
 	first, _, whole := f.next(now)
 	if !whole {
@@ -93,13 +93,13 @@ func TestLooksAtFailedVersions(t *testing.T) {
 	if _, _, whole := f.next(now); !whole {
 		t.Error("a look is at what changed, though the first one is not over")
 	}
-	f.looked(first)
+	f.record(first)
 	second, since, whole := f.next(now.Add(time.Minute))
 	if whole || !since.Equal(now.Add(-lateCommit)) {
 		t.Errorf("the second look: whole %t, since %s", whole, since)
 	}
-	f.looked(second)
-	f.looked(first) // from a slower caller
+	f.record(second)
+	f.record(first) // from a slower caller
 	if _, since, whole = f.next(now.Add(2 * time.Minute)); whole || !since.Equal(now.Add(time.Minute-lateCommit)) {
 		t.Errorf("the third look: whole %t, since %s", whole, since)
 	}

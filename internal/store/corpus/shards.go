@@ -35,7 +35,7 @@ const (
 	// of them.
 	lateShare = 4
 	// As many shards that fit into one are merged into one.
-	crowd = 4
+	minMergedShards = 4
 
 	// The schema of partitions.
 	vectorSchema = "sluice_vectors."
@@ -126,7 +126,9 @@ func (h shard) size() int64 {
 }
 
 // sparse reports whether most of the vectors in the index are gone.
-func (h shard) sparse(least int64) bool { return *h.indexed > least && h.size() < *h.indexed/2 }
+func (h shard) sparse(minVectors int64) bool {
+	return *h.indexed > minVectors && h.size() < *h.indexed/2
+}
 
 // threshold returns the number of late vectors above which they move.
 func (v vectorSet) threshold(bound int64) int64 {
@@ -155,39 +157,40 @@ func (v vectorSet) unindexed() (shard, bool) {
 }
 
 // newest returns the newest shard that has an index, and how many vectors may move to it.
-func (v vectorSet) newest(most int64) (h shard, room int64) {
+func (v vectorSet) newest(maxVectors int64) (h shard, room int64) {
 	for _, s := range slices.Backward(v.shards) {
 		if s.indexed != nil {
-			return s, min(most-*s.indexed, *s.indexed)
+			return s, min(maxVectors-*s.indexed, *s.indexed)
 		}
 	}
 	return shard{}, 0
 }
 
-// crowded chooses shards to be replaced by one: many small ones, or those of which most is gone.
-func (v vectorSet) crowded(most, least int64) []uuid.UUID {
+// shardsToMerge chooses shards to be replaced by one: many small ones, or those of which most is
+// gone.
+func (v vectorSet) shardsToMerge(maxVectors, minVectors int64) []uuid.UUID {
 	var small, sparse []uuid.UUID
 	var sum, left int64
 	sorted := slices.SortedFunc(slices.Values(v.shards), func(a, b shard) int { return cmp.Compare(a.size(), b.size()) })
 	for _, h := range sorted {
-		if sum += h.size(); sum <= most {
+		if sum += h.size(); sum <= maxVectors {
 			small = append(small, h.id)
 		}
-		if h.sparse(least) && left+h.size() <= most {
+		if h.sparse(minVectors) && left+h.size() <= maxVectors {
 			left += h.size()
 			sparse = append(sparse, h.id)
 		}
 	}
-	if len(small) >= crowd {
+	if len(small) >= minMergedShards {
 		return small
 	}
 	return sparse
 }
 
-// mostOf returns the largest number of vectors of a shard: the setting, bounded so that the graph
-// is built in maxBuildMemory. A node takes its vector, and about 700 bytes for itself, the levels
-// above, and 2 * graphM neighbours of 16 bytes each.
-func (s *CorpusStore) mostOf(dimension int) int64 {
+// maxShardVectors returns the largest number of vectors of a shard: the setting, bounded so that
+// the graph is built in maxBuildMemory. A node takes its vector, and about 700 bytes for itself,
+// the levels above, and 2 * graphM neighbours of 16 bytes each.
+func (s *CorpusStore) maxShardVectors(dimension int) int64 {
 	return min(int64(s.db.Options().ShardVectors), (maxBuildMemory<<20)/int64(2*dimension+700))
 }
 
@@ -230,7 +233,7 @@ func (s *CorpusStore) mayBeDue(ctx context.Context, tx pgx.Tx, v vectorSet, boun
 		return true, nil
 	}
 	threshold := v.threshold(bound)
-	if v.crowded(s.mostOf(v.dimension), threshold) != nil {
+	if v.shardsToMerge(s.maxShardVectors(v.dimension), threshold) != nil {
 		return true, nil
 	}
 	var n int64
@@ -302,10 +305,10 @@ func (s *CorpusStore) next(ctx context.Context, v vectorSet) (step func(ctx cont
 	if h, ok := v.unindexed(); ok {
 		return func(ctx context.Context, conn *pgx.Conn) error { return s.fill(ctx, conn, v, h) }, nil
 	}
-	most := s.mostOf(v.dimension)
+	maxVectors := s.maxShardVectors(v.dimension)
 	threshold := v.threshold(int64(s.db.Options().OwnVectorsAbove))
-	newest, room := v.newest(most)
-	late, err := s.late(ctx, v, max(threshold, room))
+	newest, room := v.newest(maxVectors)
+	late, err := s.countLate(ctx, v, max(threshold, room))
 	if err != nil {
 		return nil, err
 	}
@@ -323,7 +326,7 @@ func (s *CorpusStore) next(ctx context.Context, v vectorSet) (step func(ctx cont
 	case late > threshold:
 		return open([]uuid.UUID{}), nil
 	}
-	if replaced := v.crowded(most, threshold); replaced != nil {
+	if replaced := v.shardsToMerge(maxVectors, threshold); replaced != nil {
 		return open(replaced), nil
 	}
 	return nil, nil
@@ -358,8 +361,8 @@ func (s *CorpusStore) tended(ctx context.Context, tenant, collection uuid.UUID) 
 	return out, err
 }
 
-// late counts the vectors of live versions in the shared partition, up to enough + 1.
-func (s *CorpusStore) late(ctx context.Context, v vectorSet, enough int64) (n int64, err error) {
+// countLate counts the vectors of live versions in the shared partition, up to enough + 1.
+func (s *CorpusStore) countLate(ctx context.Context, v vectorSet, enough int64) (n int64, err error) {
 	err = s.db.AsTenant(ctx, v.tenant, func(ctx context.Context, tx pgx.Tx) error {
 		return tx.QueryRow(ctx, fmt.Sprintf(lateSQL, v.table()), v.tenant, v.collection, v.generation, enough+1).Scan(&n)
 	})

@@ -48,8 +48,8 @@ WHERE tenant_id = $1 AND shard = ` + store.SharedShard + ` AND ctid = ANY (ARRAY
       AND (v.version_id IN (SELECT d.live_version_id FROM documents d WHERE d.tenant_id = $1 AND d.collection_id = $2)) IS TRUE
     LIMIT $5 FOR UPDATE SKIP LOCKED))`
 
-	attachSQL     = `SELECT sluice_attach_vectors($1)`
-	buildPlaceSQL = `SELECT pg_try_advisory_lock(hashtextextended('sluice builds an index of vectors ' || $1::int, 0))`
+	attachSQL    = `SELECT sluice_attach_vectors($1)`
+	buildSlotSQL = `SELECT pg_try_advisory_lock(hashtextextended('sluice builds an index of vectors ' || $1::int, 0))`
 )
 
 // fill does the next step for a shard without an index: it creates its partition, moves vectors
@@ -59,19 +59,19 @@ func (s *CorpusStore) fill(ctx context.Context, conn *pgx.Conn, v vectorSet, h s
 	if err != nil || !ready {
 		return err
 	}
-	there, err := indexThere(ctx, conn, h)
+	exists, err := indexExists(ctx, conn, h)
 	if err != nil {
 		return err
 	}
-	if !there {
-		most := s.mostOf(v.dimension)
+	if !exists {
+		maxVectors := s.maxShardVectors(v.dimension)
 		var have int64
 		if err := s.db.AsTenant(ctx, v.tenant, func(ctx context.Context, tx pgx.Tx) error {
-			return tx.QueryRow(ctx, fmt.Sprintf(countShardSQL, v.table()), v.tenant, h.id, most).Scan(&have)
+			return tx.QueryRow(ctx, fmt.Sprintf(countShardSQL, v.table()), v.tenant, h.id, maxVectors).Scan(&have)
 		}); err != nil {
 			return fmt.Errorf("count the vectors of shard %s: %w", h.id, err)
 		}
-		if done, err := s.move(ctx, v, h, moveChunk, most-have); err != nil || !done {
+		if done, err := s.move(ctx, v, h, moveChunk, maxVectors-have); err != nil || !done {
 			return err
 		}
 		if err := s.build(ctx, conn, v, h); err != nil {
@@ -94,11 +94,11 @@ func prepareShard(ctx context.Context, conn *pgx.Conn, h shard) (ready bool, err
 	return ready, nil
 }
 
-// move moves at most most late vectors to a shard, for about moveFor, and reports whether it has
-// moved that many or all.
-func (s *CorpusStore) move(ctx context.Context, v vectorSet, h shard, chunk int, most int64) (done bool, err error) {
-	for begun := time.Now(); most > 0; {
-		n := min(int64(chunk), most)
+// move moves at most maxVectors late vectors to a shard, for about moveFor, and reports whether it
+// has moved that many or all.
+func (s *CorpusStore) move(ctx context.Context, v vectorSet, h shard, chunk int, maxVectors int64) (done bool, err error) {
+	for begun := time.Now(); maxVectors > 0; {
+		n := min(int64(chunk), maxVectors)
 		var moved int64
 		err := s.db.AsTenant(ctx, v.tenant, func(ctx context.Context, tx pgx.Tx) error {
 			tag, err := tx.Exec(ctx, fmt.Sprintf(moveSQL, v.table()), v.tenant, v.collection, v.generation, h.id, n)
@@ -112,18 +112,18 @@ func (s *CorpusStore) move(ctx context.Context, v vectorSet, h shard, chunk int,
 		if err != nil {
 			return false, fmt.Errorf("move vectors: %w", err)
 		}
-		if most -= moved; moved < n {
+		if maxVectors -= moved; moved < n {
 			break
 		}
 		if time.Since(begun) > moveFor {
-			return most <= 0, nil
+			return maxVectors <= 0, nil
 		}
 	}
 	return true, nil
 }
 
-// indexThere reports whether a shard's index exists. It drops one whose building was interrupted.
-func indexThere(ctx context.Context, conn *pgx.Conn, h shard) (bool, error) {
+// indexExists reports whether a shard's index exists. It drops one whose building was interrupted.
+func indexExists(ctx context.Context, conn *pgx.Conn, h shard) (bool, error) {
 	var valid bool
 	err := conn.QueryRow(ctx, `SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass($1)`, h.index()).Scan(&valid)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -143,7 +143,7 @@ func indexThere(ctx context.Context, conn *pgx.Conn, h shard) (bool, error) {
 func (s *CorpusStore) takeBuildSlot(ctx context.Context, conn *pgx.Conn) error {
 	for i := range s.db.Options().IndexBuilds {
 		var got bool
-		if err := conn.QueryRow(ctx, buildPlaceSQL, i).Scan(&got); err != nil {
+		if err := conn.QueryRow(ctx, buildSlotSQL, i).Scan(&got); err != nil {
 			return fmt.Errorf("take a build slot: %w", err)
 		}
 		if got {

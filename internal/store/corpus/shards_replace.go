@@ -60,11 +60,11 @@ func (s *CorpusStore) replace(ctx context.Context, conn *pgx.Conn, v vectorSet, 
 	if err != nil || !ready {
 		return err
 	}
-	there, err := indexThere(ctx, conn, r)
+	exists, err := indexExists(ctx, conn, r)
 	if err != nil {
 		return err
 	}
-	if !there {
+	if !exists {
 		if done, err := s.copy(ctx, v, r); err != nil || !done {
 			return err
 		}

@@ -121,7 +121,7 @@ func (s *CorpusStore) BeginParses(ctx context.Context, tenant uuid.UUID, items [
 		}
 		var died []uuid.UUID
 		b := &pgx.Batch{}
-		b.Queue(lazySQL)
+		b.Queue(asyncCommitSQL)
 		b.Queue(deathsSQL, ids, attempts).Query(count)
 		if len(over) > 0 { // the versions may be among these
 			b.Queue(endParsesSQL, overIDs, overAttempts, holder)
@@ -185,7 +185,7 @@ func (s *CorpusStore) SaveArtifacts(ctx context.Context, tenant uuid.UUID, stage
 	ids, attempts := split(items)
 	return s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		b := &pgx.Batch{}
-		b.Queue(lazySQL)
+		b.Queue(asyncCommitSQL)
 		if stage == batch.StageParsed {
 			b.Queue(`
 				UPDATE versions v SET parses = 0

@@ -130,7 +130,7 @@ func (s *CorpusStore) writeAll(ctx context.Context, tenant uuid.UUID, cuts []bat
 	if err != nil {
 		return nil, err
 	}
-	s.db.Wrote(ctx, written)
+	s.db.CountWritten(ctx, written)
 	return out, nil
 }
 
@@ -205,7 +205,7 @@ func (w *writer) writeReady(ctx context.Context, ready, superseded []*target) er
 	if err := w.queueEnd(ctx, b, ready, superseded); err != nil {
 		return err
 	}
-	f := filling{w: w, dimension: ready[0].Vectors.Dimension}
+	f := rowBatcher{w: w, dimension: ready[0].Vectors.Dimension}
 	statements := slices.Concat(f.statements(), segmentStatements, signatureStatements)
 	for _, q := range b.QueuedQueries {
 		statements = append(statements, q.SQL)

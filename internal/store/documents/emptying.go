@@ -22,8 +22,8 @@ SELECT tenant_id, id FROM collections WHERE deleted_at IS NOT NULL AND emptied_a
 SELECT id FROM documents WHERE tenant_id = $1 AND collection_id = $2 AND deleted_at IS NULL ORDER BY id LIMIT $3 FOR UPDATE`
 	emptiedSQL = `UPDATE collections SET emptied_at = now() WHERE tenant_id = $1 AND id = $2`
 
-	// emptiedAtOnce bounds the collections that one call processes, each by one step.
-	emptiedAtOnce = 20
+	// emptyBatch bounds the collections that one call processes, each by one step.
+	emptyBatch = 20
 )
 
 // EmptyCollections processes some deleted collections: it hides up to limit documents of each, and
@@ -33,7 +33,7 @@ func (s *DocumentStore) EmptyCollections(ctx context.Context, limit int) (int, e
 	type deleted struct{ Tenant, ID uuid.UUID }
 	var list []deleted
 	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, toEmptySQL, emptiedAtOnce)
+		rows, err := tx.Query(ctx, toEmptySQL, emptyBatch)
 		if err != nil {
 			return err
 		}

@@ -20,9 +20,9 @@ const adminSetting = "SLUICE_DATABASE_ADMIN_URL"
 
 // Options say in which database a tenant is erased.
 type Options struct {
-	URL     string        // of a superuser
-	Objects store.Objects // nil: none
-	Tell    func(string)  // nil: nobody
+	URL      string        // of a superuser
+	Objects  store.Objects // nil: none
+	Progress func(string)  // nil: nobody
 }
 
 // Erased is what was removed.
@@ -88,8 +88,8 @@ UNION SELECT object, sha256 FROM public.loose_objects WHERE tenant_id = $1 LIMIT
 // Erase removes the tenant with a name or id. confirm must be its name. After an interruption,
 // calling Erase again continues. The error is schema.ErrNotFound when there is no such tenant.
 func Erase(ctx context.Context, tenant, confirm string, o Options) (_ Erased, err error) {
-	if o.Tell == nil {
-		o.Tell = func(string) {}
+	if o.Progress == nil {
+		o.Progress = func(string) {}
 	}
 	e := &eraser{Options: o}
 	config, err := pgx.ParseConfig(o.URL)
@@ -110,14 +110,14 @@ func Erase(ctx context.Context, tenant, confirm string, o Options) (_ Erased, er
 
 // begin finds the tenant, and checks everything that may be wrong before anything is removed.
 func (e *eraser) begin(ctx context.Context, tenant, confirm string) error {
-	var super, alone, objects, there bool
+	var super, alone, objects, exists bool
 	if err := e.conn.QueryRow(ctx, `SELECT rolsuper FROM pg_roles WHERE rolname = current_user`).Scan(&super); err != nil {
 		return fmt.Errorf("look up the rights of the login: %w", err)
 	}
 	if !super {
 		return schema.Invalid(adminSetting, "login %q is not a superuser; only a superuser may remove entries of the audit log", e.conn.Config().User)
 	}
-	if err := e.conn.QueryRow(ctx, findSQL, tenant).Scan(&e.tenant, &e.name, &there); err != nil {
+	if err := e.conn.QueryRow(ctx, findSQL, tenant).Scan(&e.tenant, &e.name, &exists); err != nil {
 		return fmt.Errorf("find the tenant: %w", store.Named(err, "tenant", tenant))
 	}
 	if confirm != e.name {
@@ -140,7 +140,7 @@ func (e *eraser) begin(ctx context.Context, tenant, confirm string) error {
 
 func (e *eraser) run(ctx context.Context) (Erased, error) {
 	r := Erased{Tenant: e.tenant, Name: e.name}
-	e.Tell("closing the tenant")
+	e.Progress("closing the tenant")
 	err := e.step(ctx, "public.api_keys", func(tx pgx.Tx) (int64, error) {
 		if _, err := tx.Exec(ctx, beginSQL, e.tenant); err != nil {
 			return 0, err
@@ -228,7 +228,7 @@ func (e *eraser) dropRows(ctx context.Context) (int64, error) {
 				return all, err
 			}
 			if all += n; n > 0 {
-				e.Tell(fmt.Sprintf("removed %d rows of %s", n, table[1]))
+				e.Progress(fmt.Sprintf("removed %d rows of %s", n, table[1]))
 			}
 		}
 	}
@@ -257,8 +257,8 @@ func (e *eraser) dropPartitions(ctx context.Context) error {
 	for _, name := range names {
 		table := pgx.Identifier{"sluice_vectors", name}
 		if err := e.step(ctx, "sluice_vectors."+name, func(tx pgx.Tx) (n int64, err error) {
-			var there bool
-			if err := tx.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, table.Sanitize()).Scan(&there); err != nil || !there {
+			var exists bool
+			if err := tx.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, table.Sanitize()).Scan(&exists); err != nil || !exists {
 				return 0, err
 			}
 			if err := tx.QueryRow(ctx, `SELECT count(*) FROM `+table.Sanitize()).Scan(&n); err != nil {
@@ -298,22 +298,22 @@ func (e *eraser) dropObjects(ctx context.Context) error {
 			}
 			ids[i] = o.ID
 		}
-		gone := int64(0)
+		deleted := int64(0)
 		for table, sql := range map[string]string{"public.blobs": dropBlobsSQL, "public.loose_objects": dropLooseSQL} {
 			if err := e.step(ctx, table, func(tx pgx.Tx) (int64, error) {
 				tag, err := tx.Exec(ctx, sql, e.tenant, ids)
-				gone += tag.RowsAffected()
+				deleted += tag.RowsAffected()
 				return tag.RowsAffected(), err
 			}); err != nil {
 				return err
 			}
 		}
-		if _, err := e.conn.Exec(ctx, noteObjectsSQL, e.tenant, gone); err != nil {
+		if _, err := e.conn.Exec(ctx, noteObjectsSQL, e.tenant, deleted); err != nil {
 			return fmt.Errorf("record what was removed: %w", err)
 		}
-		if gone == 0 { // the rest is still being written
+		if deleted == 0 { // the rest is still being written
 			return nil
 		}
-		e.Tell(fmt.Sprintf("deleted %d files in S3", gone))
+		e.Progress(fmt.Sprintf("deleted %d files in S3", deleted))
 	}
 }

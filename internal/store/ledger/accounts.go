@@ -96,7 +96,7 @@ func (l *LedgerStore) Reserve(ctx context.Context, r llm.Reservation) (again tim
 		if again, err = a.Admit(r); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, reserveSQL, r.Tenant, r.ID, r.Lasts, r.Tokens, r.Nanos, r.Own, !r.Uncounted)
+		_, err = tx.Exec(ctx, reserveSQL, r.Tenant, r.ID, r.TTL, r.Tokens, r.Nanos, r.Own, !r.Uncounted)
 		return err
 	})
 	if limit := (*schema.RemoteError)(nil); err != nil && again == 0 && !errors.As(err, &limit) {

@@ -22,15 +22,15 @@ import (
 
 // ReplyCache implements llm.Cache.
 type ReplyCache struct {
-	db   *store.Store
-	age  time.Duration
-	most int
+	db    *store.Store
+	age   time.Duration
+	limit int
 }
 
-// NewReplyCache returns a cache that keeps replies for age, and at most the newest most of each
+// NewReplyCache returns a cache that keeps replies for age, and at most the newest limit of each
 // tenant.
-func NewReplyCache(db *store.Store, age time.Duration, most int) ReplyCache {
-	return ReplyCache{db, age, most}
+func NewReplyCache(db *store.Store, age time.Duration, limit int) ReplyCache {
+	return ReplyCache{db, age, limit}
 }
 
 var _ llm.Cache = ReplyCache{}
@@ -76,17 +76,17 @@ func (c ReplyCache) Save(ctx context.Context, tenant uuid.UUID, key [sha256.Size
 	slices.SortFunc(versions, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
 	versions = slices.Compact(versions)
 	err = c.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-		there, err := store.IDs(tx.Query(ctx, lockCachedVersionsSQL, tenant, versions))
+		existing, err := store.IDs(tx.Query(ctx, lockCachedVersionsSQL, tenant, versions))
 		if err != nil {
 			return fmt.Errorf("lock versions: %w", err)
 		}
-		if len(there) != len(versions) {
+		if len(existing) != len(versions) {
 			return nil
 		}
 		b := &pgx.Batch{}
 		b.Queue(cacheSQL, tenant, key[:], encoded)
 		b.Queue(cacheVersionsSQL, tenant, key[:], versions)
-		b.Queue(boundCacheSQL, tenant, c.age, c.most)
+		b.Queue(boundCacheSQL, tenant, c.age, c.limit)
 		return tx.SendBatch(ctx, b).Close()
 	})
 	return store.Wrap(err, "cache a reply")

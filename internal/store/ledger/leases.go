@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	// leaseFor is how long a lease lasts after its process is gone; renewEvery is how often a
+	// leaseTime is how long a lease lasts after its process is gone; renewEvery is how often a
 	// living process renews it.
-	leaseFor, renewEvery = 10 * time.Second, 2 * time.Second
-	// A call that waits for another's lease checks after firstLook, then less and less often, down
-	// to every longestLook.
-	firstLook, longestLook = 50 * time.Millisecond, time.Second
+	leaseTime, renewEvery = 10 * time.Second, 2 * time.Second
+	// A call that waits for another's lease checks after minPoll, then less and less often, down to
+	// every maxPoll.
+	minPoll, maxPoll = 50 * time.Millisecond, time.Second
 )
 
 const (
@@ -53,7 +53,7 @@ func newLeases(db *store.Store) *leases { return &leases{db: db, holder: schema.
 // take leases the step of a call, unless another call has the lease.
 func (l *leases) take(ctx context.Context, tx pgx.Tx, call llm.Call) (bool, error) {
 	s := call.Step
-	tag, err := tx.Exec(ctx, takeLeaseSQL, call.Tenant, s.Question, s.Round, s.Step, s.Item, l.holder, call.ID, leaseFor)
+	tag, err := tx.Exec(ctx, takeLeaseSQL, call.Tenant, s.Question, s.Round, s.Step, s.Item, l.holder, call.ID, leaseTime)
 	return err == nil && tag.RowsAffected() > 0, err
 }
 
@@ -106,7 +106,7 @@ func (l *leases) renew(ctx context.Context) {
 		case <-ticker.C:
 		}
 		err := l.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
-			_, err := tx.Exec(ctx, renewLeasesSQL, l.holder, leaseFor)
+			_, err := tx.Exec(ctx, renewLeasesSQL, l.holder, leaseTime)
 			return err
 		})
 		if err != nil && ctx.Err() == nil {

@@ -35,8 +35,8 @@ var (
 	_ llm.Accounts = (*LedgerStore)(nil)
 )
 
-// commitFor is how long storing a paid reply is retried, whether or not its caller still waits.
-const commitFor = 15 * time.Second
+// commitTimeout is how long storing a paid reply is retried, whether or not its caller still waits.
+const commitTimeout = 15 * time.Second
 
 // Once implements llm.Ledger. A lease on the step excludes other calls; it expires when its process
 // is gone, and another call may be made then. Of two replies to a step the one that is committed
@@ -60,7 +60,7 @@ func (l *LedgerStore) Once(ctx context.Context, call llm.Call, complete func(con
 		l.leases.release(ctx, call)
 		return wire.LLMReply{}, err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitFor)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
 	defer cancel()
 	for pause := 100 * time.Millisecond; ; pause *= 2 {
 		kept, err := l.keep(ctx, call, reply)
@@ -81,7 +81,7 @@ func (l *LedgerStore) Once(ctx context.Context, call llm.Call, complete func(con
 // claim waits until the call has the lease of its step, or until the step has a reply, which it
 // returns.
 func (l *LedgerStore) claim(ctx context.Context, call llm.Call) (reply wire.LLMReply, stored bool, err error) {
-	for pause := firstLook; ; pause = min(2*pause, longestLook) {
+	for pause := minPoll; ; pause = min(2*pause, maxPoll) {
 		leased := false
 		err := l.db.AsTenant(ctx, call.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 			stored = false

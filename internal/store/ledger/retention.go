@@ -19,21 +19,21 @@ type Retention struct {
 	Days        int // the daily sums
 }
 
-// leastDays is the least retention of daily sums: this month's, for budgets, and last month's, for
-// comparison.
-const leastDays = 62
+// minDailyDays is the least retention of daily sums: this month's, for budgets, and last month's,
+// for comparison.
+const minDailyDays = 62
 
 // Check returns a FieldError if a value is out of bounds.
 func (r Retention) Check() error {
 	for _, s := range []struct {
-		name        string
-		days, least int
-	}{{"SLUICE_KEEP_LLM_CALLS", r.Calls, 1}, {"SLUICE_KEEP_LLM_SEARCH_CALLS", r.SearchCalls, 1}, {"SLUICE_KEEP_LLM_DAYS", r.Days, leastDays}} {
+		name          string
+		days, minimum int
+	}{{"SLUICE_KEEP_LLM_CALLS", r.Calls, 1}, {"SLUICE_KEEP_LLM_SEARCH_CALLS", r.SearchCalls, 1}, {"SLUICE_KEEP_LLM_DAYS", r.Days, minDailyDays}} {
 		switch {
 		case s.days < 0 || s.days > schema.MaxKeepDays:
 			return schema.Invalid(s.name, "%d: needs a number of days, at most %d; 0 for ever", s.days, schema.MaxKeepDays)
-		case s.days > 0 && s.days < s.least:
-			return schema.Invalid(s.name, "%d: needs at least %d days, for the budgets of a month count them; 0 for ever", s.days, s.least)
+		case s.days > 0 && s.days < s.minimum:
+			return schema.Invalid(s.name, "%d: needs at least %d days, for the budgets of a month count them; 0 for ever", s.days, s.minimum)
 		}
 	}
 	return nil

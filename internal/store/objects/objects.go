@@ -45,12 +45,12 @@ type Options struct {
 }
 
 const (
-	// tries is the number of attempts of one request. Callers retry later.
-	tries = 3
+	// maxTries is the number of attempts of one request. Callers retry later.
+	maxTries = 3
 	// rereadEvery is how long the contents of a file of credentials are used.
 	rereadEvery = time.Minute
-	// silent is how long a service may take to begin a response.
-	silent = 30 * time.Second
+	// stallTimeout is how long a service may take to begin a response.
+	stallTimeout = 30 * time.Second
 )
 
 // Bucket is a bucket of an S3 service. It is safe for concurrent use.
@@ -92,7 +92,7 @@ func New(o Options) (*Bucket, error) {
 		return nil, schema.Invalid("SLUICE_S3_ADDRESSING", "%q is none of auto, path, host", o.Addressing)
 	}
 	client, err := minio.NewCore(u.Host, &minio.Options{
-		Creds: keys, Secure: u.Scheme == "https", Transport: transport, Region: o.Region, BucketLookup: lookup, MaxRetries: tries,
+		Creds: keys, Secure: u.Scheme == "https", Transport: transport, Region: o.Region, BucketLookup: lookup, MaxRetries: maxTries,
 	})
 	if err != nil {
 		return nil, schema.Invalid("SLUICE_S3_ENDPOINT", "%v", err)
@@ -103,7 +103,7 @@ func New(o Options) (*Bucket, error) {
 func transport(ca string) (http.RoundTripper, error) {
 	t := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // the standard library's
 	t.MaxIdleConnsPerHost = 16
-	t.ResponseHeaderTimeout = silent
+	t.ResponseHeaderTimeout = stallTimeout
 	t.DisableCompression = true // the bytes as stored
 	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	if ca == "" {
@@ -251,12 +251,12 @@ func (b *Bucket) problem(ctx context.Context, doing string, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", doing, context.Cause(ctx))
 	}
-	var said minio.ErrorResponse
-	if !errors.As(err, &said) {
+	var response minio.ErrorResponse
+	if !errors.As(err, &response) {
 		return unavailable("%s: no S3 service answers at %s (SLUICE_S3_ENDPOINT): %v", doing, b.at, err)
 	}
 	remedy := "the service failed; it is asked again later"
-	switch said.Code {
+	switch response.Code {
 	case minio.NoSuchKey:
 		return fmt.Errorf("%s: there is none: %w", doing, schema.ErrNotFound)
 	case minio.NoSuchBucket:
@@ -268,7 +268,7 @@ func (b *Bucket) problem(ctx context.Context, doing string, err error) error {
 	case "AuthorizationHeaderMalformed", "PermanentRedirect", "InvalidRegion":
 		remedy = "the bucket is in another region (SLUICE_S3_REGION)"
 	}
-	return unavailable("%s: S3 at %s says %s (%s): %s", doing, b.at, said.Code, said.Message, remedy)
+	return unavailable("%s: S3 at %s says %s (%s): %s", doing, b.at, response.Code, response.Message, remedy)
 }
 
 func unavailable(format string, args ...any) error {

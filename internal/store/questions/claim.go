@@ -108,9 +108,9 @@ func (s *QuestionStore) RequeueQuestion(ctx context.Context, in wire.QuestionInp
 		if err != nil {
 			return err
 		}
-		var held bool
+		var leased bool
 		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM leases WHERE tenant_id = $1 AND subject_id = $2 AND expires_at > now())`,
-			in.Tenant, in.Question).Scan(&held); err != nil || held {
+			in.Tenant, in.Question).Scan(&leased); err != nil || leased {
 			return err
 		}
 		moved = true

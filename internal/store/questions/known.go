@@ -33,8 +33,8 @@ func (s *QuestionStore) Sample(ctx context.Context, in wire.QuestionInput) error
 	return store.Wrap(err, "sample question %s", in.Question)
 }
 
-// shadowTries is how often asking a question without retrieval is tried.
-const shadowTries = 3
+// maxShadowTries is how often asking a question without retrieval is tried.
+const maxShadowTries = 3
 
 // ClaimSampled claims up to limit ended questions, of any tenant, that are to be asked without
 // retrieval. Each is due again after again, unless Learn or Forget was called for it by then.
@@ -48,7 +48,7 @@ func (s *QuestionStore) ClaimSampled(ctx context.Context, limit int, again time.
 			    JOIN questions q ON q.tenant_id = k.tenant_id AND q.id = k.question_id
 			    WHERE k.known IS NULL AND k.due_at <= now() AND k.tries < $3 AND q.state IN ('answered', 'failed', 'cancelled')
 			    ORDER BY k.due_at LIMIT $1 FOR UPDATE OF k SKIP LOCKED)
-			RETURNING tenant_id, question_id`, limit, again, shadowTries)
+			RETURNING tenant_id, question_id`, limit, again, maxShadowTries)
 		if err != nil {
 			return err
 		}

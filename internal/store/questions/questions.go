@@ -151,14 +151,14 @@ func (s *QuestionStore) Begin(ctx context.Context, in wire.QuestionInput) (answe
 			UPDATE questions q SET state = 'running', stage = $4 FROM old
 			WHERE q.tenant_id = old.tenant_id AND q.id = old.id RETURNING old.state, coalesce(q.trace, '')`,
 			in.Tenant, in.Question, in.Attempt, answer.StepUnderstand).Scan(&before, &trace)
-		gone := errors.Is(err, pgx.ErrNoRows)
-		if err != nil && !gone {
+		missing := errors.Is(err, pgx.ErrNoRows)
+		if err != nil && !missing {
 			return err
 		}
 		if q, err = scanQuestion(tx.QueryRow(ctx, questionSQL, in.Tenant, in.Question), in.Tenant); err != nil {
 			return err
 		}
-		if gone {
+		if missing {
 			return fmt.Errorf("it is %s in attempt %d: %w", q.State, q.Attempt, schema.ErrLostLease)
 		}
 		if !q.Async || before == schema.JobRunning {

@@ -57,7 +57,7 @@ WHERE n <= $1 ORDER BY millis DESC, id`
 )
 
 const (
-	keepSlow    = 200                // of a tenant and kind
+	maxSlow     = 200                // of a tenant and kind
 	keepSlowFor = 7 * 24 * time.Hour // days
 	slowShown   = 10                 // of a kind
 )
@@ -86,10 +86,10 @@ func (s *QuestionStore) KeepSlowSearch(ctx context.Context, q answer.SlowSearch)
 	return store.Wrap(err, "keep a slow search of tenant %s", tenant)
 }
 
-// KeepSlowQuestion stores an ended question if it took at least least.
-func (s *QuestionStore) KeepSlowQuestion(ctx context.Context, tenant, question uuid.UUID, least time.Duration) error {
+// KeepSlowQuestion stores an ended question if it took at least minTime.
+func (s *QuestionStore) KeepSlowQuestion(ctx context.Context, tenant, question uuid.UUID, minTime time.Duration) error {
 	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, insertSlowQuestionSQL, tenant, question, least)
+		tag, err := tx.Exec(ctx, insertSlowQuestionSQL, tenant, question, minTime)
 		if err != nil || tag.RowsAffected() == 0 {
 			return err
 		}
@@ -99,7 +99,7 @@ func (s *QuestionStore) KeepSlowQuestion(ctx context.Context, tenant, question u
 }
 
 func boundSlow(ctx context.Context, tx pgx.Tx, tenant uuid.UUID) error {
-	_, err := tx.Exec(ctx, boundSlowSQL, tenant, keepSlow)
+	_, err := tx.Exec(ctx, boundSlowSQL, tenant, maxSlow)
 	return err
 }
 

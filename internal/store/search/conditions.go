@@ -34,10 +34,10 @@ WHERE EXISTS (
 )
 
 // MatchLexical implements lexicalsearch.Storage.
-func (s *SearchStore) MatchLexical(ctx context.Context, tenant, collection uuid.UUID, asked []lexicalsearch.Match) ([][]uuid.UUID, error) {
+func (s *SearchStore) MatchLexical(ctx context.Context, tenant, collection uuid.UUID, queries []lexicalsearch.Match) ([][]uuid.UUID, error) {
 	batch := &pgx.Batch{}
-	out := make([][]uuid.UUID, len(asked))
-	for i, m := range asked {
+	out := make([][]uuid.UUID, len(queries))
+	for i, m := range queries {
 		if !m.All && len(m.Versions) == 0 {
 			continue
 		}

@@ -349,11 +349,11 @@ const endWalkSQL = `SELECT set_config('enable_seqscan', 'on', true)`
 
 // walkSteps returns after how many vectors the walk over each graph ends.
 func (p *vectorLocation) walkSteps() int64 {
-	var most int64
+	var maxWalked int64
 	for _, g := range p.graphs {
-		most = max(most, g.indexed)
+		maxWalked = max(maxWalked, g.indexed)
 	}
-	return min(max(most/walkShare, minWalk), maxWalk)
+	return min(max(maxWalked/walkShare, minWalk), maxWalk)
 }
 
 // walkLimits returns the parameters of walkSQL for k hits.

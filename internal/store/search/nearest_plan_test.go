@@ -63,7 +63,7 @@ func TestGraphsAreWalkedForNearestAlone(t *testing.T) {
 			}
 			own := store.VectorTable(256) + "_" + strings.ReplaceAll(place.graphs[0].shard.String(), "-", "")
 			statement := &search{NearestQuery: q, vectorLocation: *place}
-			for _, way := range []struct {
+			for _, method := range []struct {
 				build  func() (string, []any, error)
 				walked bool
 			}{
@@ -75,11 +75,11 @@ func TestGraphsAreWalkedForNearestAlone(t *testing.T) {
 				}, false},
 				{statement.withinSQL, false},
 			} {
-				sql, args, err := way.build()
+				sql, args, err := method.build()
 				if err != nil {
 					return err
 				}
-				if way.walked {
+				if method.walked {
 					if _, err := tx.Exec(ctx, walkSQL, place.walkLimits(q.K)...); err != nil {
 						return err
 					}
@@ -96,8 +96,8 @@ func TestGraphsAreWalkedForNearestAlone(t *testing.T) {
 					return err
 				}
 				plan := strings.Join(lines, "\n")
-				if strings.Contains(plan, "Index Scan using "+own+"_hnsw") != way.walked {
-					t.Errorf("the graph is walked: %t, want %t:\n%s", !way.walked, way.walked, plan)
+				if strings.Contains(plan, "Index Scan using "+own+"_hnsw") != method.walked {
+					t.Errorf("the graph is walked: %t, want %t:\n%s", !method.walked, method.walked, plan)
 				}
 				for line := range strings.SplitSeq(plan, "\n") {
 					if strings.Contains(line, " on vectors_256_") && !strings.Contains(line, own) && !strings.Contains(line, "vectors_256_shared") {

@@ -53,7 +53,7 @@ func conditionSQL(number int, c schema.Condition, args []any) (string, []any, er
 	b.WriteString("m.key = " + param(c.Key) + " AND (")
 	if op, ok := rangeOps[c.Op]; ok {
 		value := c.Values[0]
-		if n, ok := wholeOf(value); ok {
+		if n, ok := parseWhole(value); ok {
 			b.WriteString("m.int_value " + op + " " + param(n) + "::bigint")
 		} else if t, ok := schema.ParseTime(value); ok {
 			b.WriteString("m.time_value " + op + " " + param(t) + "::timestamptz")
@@ -66,7 +66,7 @@ func conditionSQL(number int, c schema.Condition, args []any) (string, []any, er
 		var numbers []int64
 		var times []time.Time
 		for _, value := range c.Values {
-			if n, ok := wholeOf(value); ok {
+			if n, ok := parseWhole(value); ok {
 				numbers = append(numbers, n)
 			} else if t, ok := schema.ParseTime(value); ok {
 				times = append(times, t)
@@ -84,7 +84,7 @@ func conditionSQL(number int, c schema.Condition, args []any) (string, []any, er
 	return b.String(), args, nil
 }
 
-func wholeOf(text string) (int64, bool) {
+func parseWhole(text string) (int64, bool) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	return n, err == nil && wholeNumber.MatchString(text)
 }

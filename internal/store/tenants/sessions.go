@@ -52,17 +52,17 @@ const sessionsKept = 30 * 24 * time.Hour
 // SignIn creates a session of a person in a tenant. At the first sign-in it creates the person's
 // row, and later it updates the row's name, scopes, collections and groups. The error is
 // schema.ErrForbidden if the row was revoked; the row stays as it was then.
-func (s *TenantStore) SignIn(ctx context.Context, tenant uuid.UUID, who schema.Person, session schema.SealedSession) (schema.Key, schema.PersonSession, error) {
+func (s *TenantStore) SignIn(ctx context.Context, tenant uuid.UUID, person schema.Person, session schema.SealedSession) (schema.Key, schema.PersonSession, error) {
 	unknown := make([]byte, 32)
 	if _, err := rand.Read(unknown); err != nil {
 		return schema.Key{}, schema.PersonSession{}, fmt.Errorf("no randomness for a person's row: %w", err)
 	}
-	who.Scopes, who.Groups = store.EmptyNotNull(who.Scopes), store.EmptyNotNull(who.Groups)
-	collections := store.EmptyNotNull(unnamed(who.Collections))
+	person.Scopes, person.Groups = store.EmptyNotNull(person.Scopes), store.EmptyNotNull(person.Groups)
+	collections := store.EmptyNotNull(unnamed(person.Collections))
 	var row schema.Key
-	var made schema.PersonSession
+	var created schema.PersonSession
 	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
-		row, err = keyRow(tx.Query(ctx, putPersonSQL, tenant, schema.NewID(), who.Name, unknown, who.Scopes, who.Groups, who.Subject, collections))
+		row, err = keyRow(tx.Query(ctx, putPersonSQL, tenant, schema.NewID(), person.Name, unknown, person.Scopes, person.Groups, person.Subject, collections))
 		if err != nil {
 			return err
 		}
@@ -76,15 +76,15 @@ func (s *TenantStore) SignIn(ctx context.Context, tenant uuid.UUID, who schema.P
 		if _, err := tx.Exec(ctx, insertSessionSQL, tenant, id, row.ID, session.Hash, session.ExpiresAt, session.Address, session.Agent); err != nil {
 			return err
 		}
-		if len(who.Scopes) == 0 {
+		if len(person.Scopes) == 0 {
 			if _, err := tx.Exec(ctx, hideSessionsSQL, tenant, row.ID); err != nil {
 				return err
 			}
 		}
-		if made, err = sessionRow(tx.Query(ctx, oneSessionSQL, tenant, id, nil)); err != nil {
+		if created, err = sessionRow(tx.Query(ctx, oneSessionSQL, tenant, id, nil)); err != nil {
 			return err
 		}
-		details := map[string]any{"name": who.Name, "scopes": who.Scopes, "groups": who.Groups, "address": session.Address}
+		details := map[string]any{"name": person.Name, "scopes": person.Scopes, "groups": person.Groups, "address": session.Address}
 		if len(row.Collections) > 0 {
 			if err := nameCollections(ctx, tx, tenant, []schema.Key{row}); err != nil {
 				return err
@@ -93,7 +93,7 @@ func (s *TenantStore) SignIn(ctx context.Context, tenant uuid.UUID, who schema.P
 		}
 		return store.Audit(ctx, tx, tenant, schema.Principal{Tenant: tenant, Key: row.ID}, "session.begin", id.String(), details)
 	})
-	return row, made, store.Wrap(err, "sign in to tenant %s", tenant)
+	return row, created, store.Wrap(err, "sign in to tenant %s", tenant)
 }
 
 // SessionByHash returns the session with a hash, its tenant and the row of its person, including

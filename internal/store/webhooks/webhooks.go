@@ -138,8 +138,8 @@ func (s *WebhookStore) WebhookDeliveries(ctx context.Context, p schema.Principal
 	}
 	var out []schema.WebhookDelivery
 	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		var there bool
-		if err := tx.QueryRow(ctx, `SELECT true FROM webhooks WHERE tenant_id = $1 AND id = $2`, p.Tenant, webhook).Scan(&there); err != nil {
+		var exists bool
+		if err := tx.QueryRow(ctx, `SELECT true FROM webhooks WHERE tenant_id = $1 AND id = $2`, p.Tenant, webhook).Scan(&exists); err != nil {
 			return err
 		}
 		rows, err := tx.Query(ctx, `

@@ -19,22 +19,22 @@ import (
 	"unicode/utf8"
 )
 
-// given are texts that were read from a folder.
-type given struct {
+// folderTexts are texts that were read from a folder.
+type folderTexts struct {
 	folder string
 	docs   []written
 }
 
-func (g given) name() string           { return g.folder }
-func (g given) most() int              { return len(g.docs) }
-func (g given) document(i int) written { return g.docs[i] }
+func (g folderTexts) name() string           { return g.folder }
+func (g folderTexts) maxDocuments() int      { return len(g.docs) }
+func (g folderTexts) document(i int) written { return g.docs[i] }
 
 // openTexts returns a folder's texts, or generated ones if folder is empty.
 func openTexts(folder string, seed uint64) (texts, error) {
 	if folder == "" {
 		return newSynthetic(seed), nil
 	}
-	g := given{folder: folder}
+	g := folderTexts{folder: folder}
 	file, err := os.Open(filepath.Join(folder, "corpus.jsonl"))
 	switch {
 	case err == nil:
@@ -52,7 +52,7 @@ func openTexts(folder string, seed uint64) (texts, error) {
 	return g, nil
 }
 
-func (g *given) beir(file io.Reader) error {
+func (g *folderTexts) beir(file io.Reader) error {
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 64<<20)
 	for n := 1; lines.Scan(); n++ {
@@ -65,7 +65,7 @@ func (g *given) beir(file io.Reader) error {
 	return lines.Err()
 }
 
-func (g *given) files() error {
+func (g *folderTexts) files() error {
 	return filepath.WalkDir(g.folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !slices.Contains([]string{".txt", ".md"}, filepath.Ext(path)) {
 			return err
@@ -80,31 +80,31 @@ func (g *given) files() error {
 
 // Lengths of passages and sections.
 const (
-	givenPassage = 100 // words
-	givenSection = 8   // passages
+	folderPassageWords = 100 // words
+	folderSectionWords = 8   // passages
 )
 
-func (g *given) add(title, text string) {
+func (g *folderTexts) add(title, text string) {
 	text = strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", " "), " ")
 	if strings.IndexFunc(text, unicode.IsLetter) < 0 {
 		return
 	}
 	d := written{title: title, topic: len(g.docs) % topicCount}
-	var p piece
+	var p sectionText
 	begin := 0 // start of the section
 	close := func(end int) {
 		p.text = text[begin:end]
 		d.pieces = append(d.pieces, p)
-		p, begin = piece{}, end
+		p, begin = sectionText{}, end
 	}
 	words, inWord := 0, false
 	p.starts = []int{0}
 	for at, r := range text {
 		space := unicode.IsSpace(r)
 		if !space && !inWord {
-			if words == givenPassage {
+			if words == folderPassageWords {
 				words = 0
-				if len(p.starts) == givenSection {
+				if len(p.starts) == folderSectionWords {
 					close(at)
 				}
 				p.starts = append(p.starts, at-begin)

@@ -23,8 +23,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// modelBed is a running model server with its own NATS server.
-type modelBed struct {
+// modelInstallation is a running model server with its own NATS server.
+type modelInstallation struct {
 	dir    string
 	nats   *server
 	nc     *nats.Conn
@@ -35,10 +35,10 @@ type modelBed struct {
 	info   wire.ModelInfo
 }
 
-// newModelBed starts everything, with more arguments for the model server. If it fails, nothing is
-// left running.
-func newModelBed(ctx context.Context, program, pack string, more ...string) (_ *modelBed, err error) {
-	if program, err = beside(program, "gpu-segmenter"); err != nil {
+// newModelInstallation starts everything, with more arguments for the model server. If it fails,
+// nothing is left running.
+func newModelInstallation(ctx context.Context, program, pack string, more ...string) (_ *modelInstallation, err error) {
+	if program, err = siblingProgram(program, "gpu-segmenter"); err != nil {
 		return nil, err
 	}
 	if _, err := os.Stat(program); err != nil {
@@ -53,7 +53,7 @@ func newModelBed(ctx context.Context, program, pack string, more ...string) (_ *
 	if err != nil {
 		return nil, err
 	}
-	b := &modelBed{dir: dir}
+	b := &modelInstallation{dir: dir}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.close())
@@ -105,10 +105,10 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-func (b *modelBed) can(op wire.ModelOp) bool { return slices.Contains(b.info.Operations, op) }
+func (b *modelInstallation) can(op wire.ModelOp) bool { return slices.Contains(b.info.Operations, op) }
 
 // close stops everything and removes its directory.
-func (b *modelBed) close() error {
+func (b *modelInstallation) close() error {
 	var errs []error
 	if b.models != nil && b.models.Process != nil {
 		_ = b.stdin.Close() // as if its parent had ended
@@ -130,17 +130,17 @@ func (b *modelBed) close() error {
 	return errors.Join(errs...)
 }
 
-// modelLook has the totals of the model server's metrics at one moment.
-type modelLook struct {
+// modelSnapshot has the totals of the model server's metrics at one moment.
+type modelSnapshot struct {
 	cpu           float64            // seconds of processor time
 	text, padding map[string]float64 // tokens run, by graph
 	runs, running map[string]float64 // batches and their seconds, by graph
 	tokenising    float64            // seconds
 }
 
-// look reads the server's metrics and its processor time.
-func (b *modelBed) look(ctx context.Context) (modelLook, error) {
-	l := modelLook{text: map[string]float64{}, padding: map[string]float64{}, runs: map[string]float64{}, running: map[string]float64{}}
+// snapshot reads the server's metrics and its processor time.
+func (b *modelInstallation) snapshot(ctx context.Context) (modelSnapshot, error) {
+	l := modelSnapshot{text: map[string]float64{}, padding: map[string]float64{}, runs: map[string]float64{}, running: map[string]float64{}}
 	all, err := processes()
 	if err != nil {
 		return l, err
@@ -173,7 +173,7 @@ func (b *modelBed) look(ctx context.Context) (modelLook, error) {
 
 // tokenisingSince returns the share of tokenising in the time spent on tokenising and running
 // graphs.
-func (l modelLook) tokenisingSince(before modelLook) float64 {
+func (l modelSnapshot) tokenisingSince(before modelSnapshot) float64 {
 	tokenising, running := l.tokenising-before.tokenising, 0.0
 	for graph := range l.running {
 		running += l.running[graph] - before.running[graph]

@@ -13,7 +13,7 @@ func TestAnswersHaveNoLinksOfTheirOwn(t *testing.T) {
 		{Text: "Forms are at https://intranet.example/forms. Ask www.help.example/a?b=1 or it@acme.example."},
 		{Text: "Other forms are at https://other.example/x."},
 	}
-	for said, want := range map[string]string{
+	for input, want := range map[string]string{
 		"Forms are at https://intranet.example/forms.":                               "Forms are at https://intranet.example/forms.",
 		"See [the forms](https://intranet.example/forms) there.":                     "See the forms (https://intranet.example/forms) there.",
 		"See https://intranet.example/forms?q=secret there.":                         "See [link removed] there.",
@@ -30,22 +30,22 @@ func TestAnswersHaveNoLinksOfTheirOwn(t *testing.T) {
 		"Z\u200bero \u202edrawkcab\u202c \U000e0041tag\u00ad e\u2060nd":              "Zero drawkcab tag end",
 		"می\u200cخواهم 👩\u200d👩\u200d👧":                                              "می\u200cخواهم 👩\u200d👩\u200d👧",
 	} {
-		c := llm.Completion{Text: said, Quotes: []wire.Quote{{End: 9}}}
-		reply := gateway(t, llm.Options{Providers: []llm.Provider{liar{Completion: c}}}).Complete(t.Context(), request(passages))
+		c := llm.Completion{Text: input, Quotes: []wire.Quote{{End: 9}}}
+		reply := gateway(t, llm.Options{Providers: []llm.Provider{fixedProvider{Completion: c}}}).Complete(t.Context(), request(passages))
 		if reply.Error != nil || reply.Text != want {
-			t.Errorf("%q became %q, want %q", said, reply.Text, want)
+			t.Errorf("%q became %q, want %q", input, reply.Text, want)
 		}
 	}
 }
 
 // TestAnswersAreCleanedWhateverTheyHold: cleaning long hostile text does not take long.
 func TestAnswersAreCleanedWhateverTheyHold(t *testing.T) {
-	for _, said := range []string{strings.Repeat("![", 5_000), strings.Repeat("[a](", 5_000), strings.Repeat("<a ", 5_000), strings.Repeat("<!--", 5_000), strings.Repeat("【", 5_000),
+	for _, input := range []string{strings.Repeat("![", 5_000), strings.Repeat("[a](", 5_000), strings.Repeat("<a ", 5_000), strings.Repeat("<!--", 5_000), strings.Repeat("【", 5_000),
 		strings.Repeat("https://a.example/", 2_000)} {
-		c := llm.Completion{Text: "Five. " + said, Quotes: []wire.Quote{{End: 9}}}
-		if reply := gateway(t, llm.Options{Providers: []llm.Provider{liar{Completion: c}}}).Complete(t.Context(), request(works)); reply.Error != nil {
+		c := llm.Completion{Text: "Five. " + input, Quotes: []wire.Quote{{End: 9}}}
+		if reply := gateway(t, llm.Options{Providers: []llm.Provider{fixedProvider{Completion: c}}}).Complete(t.Context(), request(works)); reply.Error != nil {
 			t.Error(reply.Error)
 		}
-		say(t, request(works), `{"answer":"`+said+`","citations":[{"passage":1,"quote":"Head bolts"}]}`)
+		replyTo(t, request(works), `{"answer":"`+input+`","citations":[{"passage":1,"quote":"Head bolts"}]}`)
 	}
 }

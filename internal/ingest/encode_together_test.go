@@ -24,7 +24,7 @@ func TestADraftIsTakenAsItWouldBeCut(t *testing.T) {
 	if reason != nil {
 		t.Fatal(reason)
 	}
-	ask := d.uncut()
+	ask := d.unsegmented()
 	if ask.Title != "Bees" || len(ask.Sections) != len(d.text.Sections) {
 		t.Fatalf("asked %+v", ask)
 	}

@@ -25,12 +25,12 @@ func TestServersForgetWhatAnotherChanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	second := startServer(t, config.HTTP{}, apiserver.Deps{Store: w.store.Store, NATS: w.nats, Receipts: receipts, Remember: 24 * time.Hour})
+	second := startServer(t, config.HTTP{}, apiserver.Deps{Store: w.store.Store, NATS: w.nats, Receipts: receipts, CacheTTL: 24 * time.Hour})
 	other := user{t: t, url: second.URL(), key: w.key}
 	// Both servers use this connection, which delivers messages in order. When this subscription
 	// has received a message, it has been delivered to the servers.
-	heard := make(chan *nats.Msg, 16)
-	sub, err := w.nats.ChanSubscribe(wire.ChangedSubject, heard)
+	received := make(chan *nats.Msg, 16)
+	sub, err := w.nats.ChanSubscribe(wire.ChangedSubject, received)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestServersForgetWhatAnotherChanged(t *testing.T) {
 	// messages asynchronously.
 	until := func(what string, status int, ask func() response) {
 		t.Helper()
-		<-heard
+		<-received
 		for r := ask(); r.status != status; r = ask() {
 			if t.Context().Err() != nil {
 				t.Fatalf("%s: %d %s, not %d", what, r.status, r.body, status)
@@ -55,7 +55,7 @@ func TestServersForgetWhatAnotherChanged(t *testing.T) {
 		return other.post("/v1/jobs", api.Query{Collection: "c", Query: "q", Plan: "own"}, "")
 	}
 	w.put("/v1/plans/own", api.PlanText{Plan: plan}).want(http.StatusOK, nil)
-	<-heard
+	<-received
 	named().want(http.StatusAccepted, nil)
 
 	w.do(http.MethodDelete, "/v1/plans/own", nil, "").want(http.StatusNoContent, nil)

@@ -41,27 +41,27 @@ func namesOf(ctx context.Context, tx pgx.Tx, tenant, of uuid.UUID, principals []
 	return out, nil
 }
 
-// through returns, for each principal of h, a shortest path by which the subject comes to be it:
-// the mapping, and the members of groups in between.
-func (h sourcePrincipals) through(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, who []schema.AccessSubject, names map[string]string) (
+// memberPaths returns, for each principal of h, a shortest path by which the subject comes to be
+// it: the mapping, and the members of groups in between.
+func (h sourcePrincipals) memberPaths(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, subjects []schema.AccessSubject, names map[string]string) (
 	[]schema.AccessHolder, error) {
 	out := []schema.AccessHolder{}
 	if len(h.principals) == 0 {
 		return out, nil
 	}
 	var kinds, values []string
-	for _, w := range who {
+	for _, w := range subjects {
 		kinds, values = append(kinds, string(w.Kind)), append(values, w.Value)
 	}
 	rows, err := tx.Query(ctx, mappedAsSQL, tenant, h.source, kinds, values)
 	if err != nil {
 		return nil, fmt.Errorf("read mappings: %w", err)
 	}
-	ways, next := map[string][]string{}, []string(nil)
+	paths, next := map[string][]string{}, []string(nil)
 	var principal, kind, value string
 	if _, err := pgx.ForEachRow(rows, []any{&principal, &kind, &value}, func() error {
-		if ways[principal] == nil {
-			ways[principal], next = []string{kind + " " + value}, append(next, principal)
+		if paths[principal] == nil {
+			paths[principal], next = []string{kind + " " + value}, append(next, principal)
 		}
 		return nil
 	}); err != nil {
@@ -80,14 +80,14 @@ func (h sourcePrincipals) through(ctx context.Context, tx pgx.Tx, tenant uuid.UU
 	}
 	for ; len(next) > 0; next = next[1:] {
 		for _, g := range groups[next[0]] {
-			if ways[g] == nil {
-				ways[g] = append(append([]string{}, ways[next[0]]...), named(next[0], names))
+			if paths[g] == nil {
+				paths[g] = append(append([]string{}, paths[next[0]]...), named(next[0], names))
 				next = append(next, g)
 			}
 		}
 	}
 	for _, principal := range h.principals {
-		out = append(out, schema.AccessHolder{Principal: principal, Name: names[principal], Through: ways[principal]})
+		out = append(out, schema.AccessHolder{Principal: principal, Name: names[principal], Through: paths[principal]})
 	}
 	return out, nil
 }

@@ -12,25 +12,25 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// makeAtOnce cuts and encodes the drafts in one request, except those that the model server returns
-// undone and those of collections of the second encoder, which get their vectors later.
-func (a *Activities) makeAtOnce(ctx context.Context, drafts []*draft, by schema.Segmentation) error {
+// encodeTogether cuts and encodes the drafts in one request, except those that the model server
+// returns undone and those of collections of the second encoder, which get their vectors later.
+func (a *Activities) encodeTogether(ctx context.Context, drafts []*draft, by schema.Segmentation) error {
 	var ask []wire.SegmentEncodeDocument
 	var of []*draft
 	for _, d := range drafts {
 		if d.text.Later == nil {
-			ask, of = append(ask, d.uncut()), append(of, d)
+			ask, of = append(ask, d.unsegmented()), append(of, d)
 		}
 	}
 	if len(ask) == 0 {
 		return nil
 	}
 	defer timed(ctx, "index", "model")()
-	made, err := a.models.SegmentEncode(ctx, wire.LaneBulk, by, ask, LinksKept)
+	result, err := a.models.SegmentEncode(ctx, wire.LaneBulk, by, ask, LinksKept)
 	if err != nil {
 		return fmt.Errorf("cut and encode %d documents: %w", len(ask), err)
 	}
-	for i, m := range made {
+	for i, m := range result {
 		if m != nil {
 			of[i].take(m)
 		}
@@ -38,8 +38,8 @@ func (a *Activities) makeAtOnce(ctx context.Context, drafts []*draft, by schema.
 	return nil
 }
 
-// uncut returns the draft as it is sent to the model server.
-func (d *draft) uncut() wire.SegmentEncodeDocument {
+// unsegmented returns the draft as it is sent to the model server.
+func (d *draft) unsegmented() wire.SegmentEncodeDocument {
 	out := wire.SegmentEncodeDocument{Title: d.text.Title, Sections: make([]wire.SegmentEncodeSection, len(d.text.Sections))}
 	for i, sec := range d.text.Sections {
 		s := wire.SegmentEncodeSection{Text: sec.Text, Sentences: make([]int, len(d.sentences[i]))}
@@ -65,13 +65,13 @@ func (d *draft) take(m *wire.SegmentEncodeResult) {
 			at += length
 		}
 	}
-	d.made = m
+	d.result = m
 }
 
 // vectorsAndLinks returns the vectors and links of a draft that was made in one request. If the
 // document has too many passages to be linked in that request, it is linked here.
 func (a *Activities) vectorsAndLinks(ctx context.Context, d *draft) (batch.Vectors, batch.Links, error) {
-	m := d.made
+	m := d.result
 	vectors := batch.NewVectors(m.Space, m.Vectors.Dimension, m.Vectors.Data)
 	switch {
 	case m.Unlinked:

@@ -21,8 +21,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/store/tenants"
 )
 
-// workersBed is a Sluice of several programs.
-type workersBed struct {
+// workersInstallation is a Sluice of several programs.
+type workersInstallation struct {
 	*workbench
 	nats     *server
 	url      string // address of NATS
@@ -38,9 +38,9 @@ type workersBed struct {
 	service  atomic.Int64 // nanoseconds that a request to the models takes
 }
 
-// newWorkersBed starts everything but the workers. If it fails, nothing is left running.
-func newWorkersBed(ctx context.Context, programs string) (_ *workersBed, err error) {
-	b := &workersBed{programs: programs, running: map[string][]*server{}}
+// newWorkersInstallation starts everything but the workers. If it fails, nothing is left running.
+func newWorkersInstallation(ctx context.Context, programs string) (_ *workersInstallation, err error) {
+	b := &workersInstallation{programs: programs, running: map[string][]*server{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.close())
@@ -105,21 +105,21 @@ func (s *server) ready(ctx context.Context, url string) error {
 			}
 		}
 		select {
-		case <-s.said:
+		case <-s.printed:
 			if s.failed != nil {
-				return fmt.Errorf("start %s: it ended before it was ready\n%s", name, s.lastWords())
+				return fmt.Errorf("start %s: it ended before it was ready\n%s", name, s.logTail())
 			}
 		default:
 		}
-		if err := pauseFor(ctx, look); err != nil {
-			return fmt.Errorf("start %s: %w\n%s", name, err, s.lastWords())
+		if err := pauseFor(ctx, pollInterval); err != nil {
+			return fmt.Errorf("start %s: %w\n%s", name, err, s.logTail())
 		}
 	}
 }
 
 // scale runs count processes of a program, new ones with more settings, and returns when all are
 // ready.
-func (b *workersBed) scale(ctx context.Context, program string, count int, settings ...string) error {
+func (b *workersInstallation) scale(ctx context.Context, program string, count int, settings ...string) error {
 	var errs []error
 	for len(b.running[program]) > count {
 		last := len(b.running[program]) - 1
@@ -157,7 +157,7 @@ func (b *workersBed) scale(ctx context.Context, program string, count int, setti
 
 // spent returns the processor time, in seconds, of all processes that this process has started.
 // None of its children may end between two readings.
-func (b *workersBed) spent() (float64, error) {
+func (b *workersInstallation) spent() (float64, error) {
 	all, err := processes()
 	if err != nil {
 		return 0, err
@@ -172,7 +172,7 @@ func (b *workersBed) spent() (float64, error) {
 }
 
 // close stops everything and removes its directory.
-func (b *workersBed) close() error {
+func (b *workersInstallation) close() error {
 	var errs []error
 	for program := range b.running {
 		errs = append(errs, b.scale(context.Background(), program, 0))

@@ -16,10 +16,10 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// hidden reports whether a person does not see r: control characters, marks that change the
+// isInvisible reports whether a person does not see r: control characters, marks that change the
 // direction of text, zero-width spaces, tags, and the second set of variation selectors, which can
 // encode a whole text. The joiners that scripts and emoji need are not hidden.
-func hidden(r rune) bool {
+func isInvisible(r rune) bool {
 	switch {
 	case r == '\n', r == '\t', r == '\u200c', r == '\u200d':
 		return false
@@ -34,14 +34,14 @@ func hidden(r rune) bool {
 // visible returns s without hidden characters. A joiner stays between letters of scripts that join,
 // and in emoji.
 func visible(s string) string {
-	if !strings.ContainsFunc(s, func(r rune) bool { return hidden(r) || r == '\u200c' || r == '\u200d' }) {
+	if !strings.ContainsFunc(s, func(r rune) bool { return isInvisible(r) || r == '\u200c' || r == '\u200d' }) {
 		return s
 	}
 	var b strings.Builder
 	b.Grow(len(s))
 	before := rune(0)
 	for _, r := range s {
-		if hidden(r) || (r == '\u200c' || r == '\u200d') && before < utf8.RuneSelf {
+		if isInvisible(r) || (r == '\u200c' || r == '\u200d') && before < utf8.RuneSelf {
 			continue
 		}
 		b.WriteRune(r)
@@ -113,10 +113,10 @@ var (
 		`<[a-z][^>]*\s(?:on[a-z]+|src|href|style|srcset|action|background)\s*=[^>]*(?:>|$)|<!--.*?(?:-->|$)`)
 )
 
-// harmless returns the text of an answer as it may be shown: without hidden characters and images,
+// sanitize returns the text of an answer as it may be shown: without hidden characters and images,
 // with links as words and address, and with only those addresses that occur in known, which are the
 // cited passages and what the asker wrote.
-func harmless(s string, known []string) string {
+func sanitize(s string, known []string) string {
 	s = visible(s)
 	s = loading.ReplaceAllString(s, "")
 	s = references.ReplaceAllString(s, "")
@@ -127,7 +127,7 @@ func harmless(s string, known []string) string {
 		switch {
 		case m[2] == "" || m[1] == m[2]:
 			return m[1]
-		case !addressed(m[2]): // a location in the documents, or no address
+		case !isAddress(m[2]): // a location in the documents, or no address
 			return m[1]
 		case m[1] == "":
 			return m[2]

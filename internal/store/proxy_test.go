@@ -8,20 +8,20 @@ import (
 )
 
 // A filter decides what happens to bytes that pass the proxy.
-type filter func([]byte) fate
+type filter func([]byte) filterAction
 
-type fate int
+type filterAction int
 
 const (
-	pass fate = iota
-	drop      // they are discarded; the connection stays
-	cut       // the connection is closed in their place
+	pass filterAction = iota
+	drop              // they are discarded; the connection stays
+	cut               // the connection is closed in their place
 )
 
-// newWay starts a proxy to the server of a database, and returns the database's URL through it.
+// newProxy starts a proxy to the server of a database, and returns the database's URL through it.
 // filters returns the filters of a connection, for what is sent to the server and what is received
 // from it.
-func newWay(t *testing.T, database string, filters func() (sent, received filter)) string {
+func newProxy(t *testing.T, database string, filters func() (sent, received filter)) string {
 	t.Helper()
 	u, err := url.Parse(database)
 	if err != nil {

@@ -13,12 +13,12 @@ import (
 // Mistakes of small models. Most of these are replies of SmolLM2-135M-Instruct, shortened, to
 // Sluice's own prompts.
 const (
-	rambles   = "The bridge of Grindle has nine arches. It crosses the river Loom, and the toll is four pence."
-	repeats   = `{"answer": 9, "citations": [{"sentence": 1, "passage": 1, "quote": "You may carry over up to five days of unused leave"}, {"sentence": 2, "passage": 2, "quote": "The canteen opens at eight. The canteen opens`
-	nests     = "{\n  \"answer\": 9,\n  \"citations\": [{\n    \"sentence\": 1,\n    \"passage\": 1,\n    \"quote\": \"Annual leave is 25 days.\"\n  },\n  \"citations\": [{\n    \"sentence\": 2,"
-	doubles   = `{"answer": 9, "citations": [{"sentence": 1, "passage": 1, "quote": "...", "quote": "...", "quote": "...", "quote": "..."`
-	unfounded = `{"answer": "Leave is 25 days.", "citations": [{"sentence": 1, "passa`
-	unending  = `{"answer": "Leave is 25 days. Leave is 25 days. Leave is 25 da`
+	proseReply      = "The bridge of Grindle has nine arches. It crosses the river Loom, and the toll is four pence."
+	truncatedQuote  = `{"answer": 9, "citations": [{"sentence": 1, "passage": 1, "quote": "You may carry over up to five days of unused leave"}, {"sentence": 2, "passage": 2, "quote": "The canteen opens at eight. The canteen opens`
+	nestedCitations = "{\n  \"answer\": 9,\n  \"citations\": [{\n    \"sentence\": 1,\n    \"passage\": 1,\n    \"quote\": \"Annual leave is 25 days.\"\n  },\n  \"citations\": [{\n    \"sentence\": 2,"
+	duplicateKeys   = `{"answer": 9, "citations": [{"sentence": 1, "passage": 1, "quote": "...", "quote": "...", "quote": "...", "quote": "..."`
+	uncitedReply    = `{"answer": "Leave is 25 days.", "citations": [{"sentence": 1, "passa`
+	repeatingReply  = `{"answer": "Leave is 25 days. Leave is 25 days. Leave is 25 da`
 )
 
 // The complete part of a reply that was cut off, or was malformed twice, counts: an answer with a
@@ -30,15 +30,15 @@ func TestWhatIsWholeOfACutReplyCounts(t *testing.T) {
 		text  string // empty: there is an error
 		asked int
 	}{
-		{"a quote and a half", []turn{{content: repeats, finish: "length"}}, "9", 1},
-		{"a list in a list", []turn{{content: nests, finish: "length"}}, "9", 1},
-		{"malformed twice", []turn{{content: rambles}, {content: nests}}, "9", 2},
-		{"malformed once", []turn{{content: nests}, {content: `{"answer":"Five.","citations":[{"passage":1,"quote":"Annual leave is 25 days."}]}`}}, "Five.", 2},
-		{"no quote is whole", []turn{{content: unfounded, finish: "length"}}, "", 1},
-		{"a quote that is none", []turn{{content: doubles, finish: "length"}}, "", 1},
-		{"half an answer", []turn{{content: unending, finish: "length"}}, "", 1},
-		{"no object", []turn{{content: rambles, finish: "length"}}, "", 1},
-		{"no object, twice", []turn{{content: rambles}}, "", 2},
+		{"a quote and a half", []turn{{content: truncatedQuote, finish: "length"}}, "9", 1},
+		{"a list in a list", []turn{{content: nestedCitations, finish: "length"}}, "9", 1},
+		{"malformed twice", []turn{{content: proseReply}, {content: nestedCitations}}, "9", 2},
+		{"malformed once", []turn{{content: nestedCitations}, {content: `{"answer":"Five.","citations":[{"passage":1,"quote":"Annual leave is 25 days."}]}`}}, "Five.", 2},
+		{"no quote is whole", []turn{{content: uncitedReply, finish: "length"}}, "", 1},
+		{"a quote that is none", []turn{{content: duplicateKeys, finish: "length"}}, "", 1},
+		{"half an answer", []turn{{content: repeatingReply, finish: "length"}}, "", 1},
+		{"no object", []turn{{content: proseReply, finish: "length"}}, "", 1},
+		{"no object, twice", []turn{{content: proseReply}}, "", 2},
 	} {
 		s := newScriptedOpenAI(t, c.turns...)
 		g := gateway(t, llm.Options{Providers: []llm.Provider{provider(t, s, llm.OpenAIOptions{})}})
@@ -67,7 +67,7 @@ func TestWhatIsWholeOfACutJudgementCounts(t *testing.T) {
 		`{"scores": [0.8, 0.15, 0.15, 0.15, 0.15, 0.15, 0.15`: nil,
 	} {
 		s := newScriptedOpenAI(t, turn{content: content, finish: "length"})
-		got, err := provider(t, s, llm.OpenAIOptions{}).Complete(t.Context(), tasked(wire.TaskRelevance))
+		got, err := provider(t, s, llm.OpenAIOptions{}).Complete(t.Context(), taskRequest(wire.TaskRelevance))
 		if (err == nil) != (want != nil) || err == nil && !slices.Equal(got.Scores, want) {
 			t.Errorf("%s: got %v, %v", content, got.Scores, err)
 		}
@@ -90,7 +90,7 @@ func TestWhatStandsAroundAReplyIsPassedOver(t *testing.T) {
 		"a brace in a text":     `{"why": "a } and a {", "scores": [0.8, 0.15]}`,
 	} {
 		s := newScriptedOpenAI(t, turn{content: content})
-		got, err := provider(t, s, llm.OpenAIOptions{}).Complete(t.Context(), tasked(wire.TaskRelevance))
+		got, err := provider(t, s, llm.OpenAIOptions{}).Complete(t.Context(), taskRequest(wire.TaskRelevance))
 		if err != nil || !slices.Equal(got.Scores, []float64{0.8, 0.15}) {
 			t.Errorf("%s: got %v, %v", name, got.Scores, err)
 		}
@@ -102,7 +102,7 @@ func TestWhatStandsAroundAReplyIsPassedOver(t *testing.T) {
 		"braces":           strings.Repeat("{", 100_000),
 	} {
 		s := newScriptedOpenAI(t, turn{content: content})
-		if got, err := provider(t, s, llm.OpenAIOptions{}).Complete(t.Context(), tasked(wire.TaskRelevance)); err == nil {
+		if got, err := provider(t, s, llm.OpenAIOptions{}).Complete(t.Context(), taskRequest(wire.TaskRelevance)); err == nil {
 			t.Errorf("%s: got %v", name, got.Scores)
 		}
 	}
@@ -118,10 +118,10 @@ func TestReasoningIsNotStreamed(t *testing.T) {
 				pieces = append(pieces, rest[:min(size, len(rest))])
 			}
 			s := newScriptedOpenAI(t, turn{pieces: pieces})
-			var said strings.Builder
-			got, err := provider(t, s, llm.OpenAIOptions{}).Stream(t.Context(), request(leave), func(d wire.LLMDelta) { said.WriteString(d.Text) })
-			if err != nil || got.Text != "Leave is 25 days." || said.String() != got.Text {
-				t.Errorf("%q in pieces of %d: said %q, got %q, %v", before, size, said.String(), got.Text, err)
+			var text strings.Builder
+			got, err := provider(t, s, llm.OpenAIOptions{}).Stream(t.Context(), request(leave), func(d wire.LLMDelta) { text.WriteString(d.Text) })
+			if err != nil || got.Text != "Leave is 25 days." || text.String() != got.Text {
+				t.Errorf("%q in pieces of %d: said %q, got %q, %v", before, size, text.String(), got.Text, err)
 			}
 		}
 	}
@@ -130,7 +130,7 @@ func TestReasoningIsNotStreamed(t *testing.T) {
 // A quote is searched in all passages, so that it is found without a passage number.
 func TestPassagesNamedByTheirTitle(t *testing.T) {
 	for _, named := range []string{`"leave.md"`, `"Passage 1"`, `null`, `"Annual leave is 25 days."`, `{"title":"leave.md"}`} {
-		reply := say(t, request(leave), `{"answer":"Leave is 25 days.","citations":[{"sentence":"Leave is 25 days.","passage":`+named+`,"quote":"Annual leave is 25 days."}]}`)
+		reply := replyTo(t, request(leave), `{"answer":"Leave is 25 days.","citations":[{"sentence":"Leave is 25 days.","passage":`+named+`,"quote":"Annual leave is 25 days."}]}`)
 		if reply.Error != nil || !reply.Supported || len(reply.Quotes) != 1 || len(reply.Sentences) != 1 {
 			t.Errorf("%s: got %+v", named, reply)
 		}
@@ -145,15 +145,15 @@ func TestPassagesNamedByTheirTitle(t *testing.T) {
 
 func TestAnswersThatAreNoText(t *testing.T) {
 	const proof = `"citations":[{"passage":1,"quote":"Annual leave is 25 days."}]}`
-	for said, want := range map[string]string{`25`: "25", `true`: "true", `"25"`: "25", `0.5`: "0.5"} {
-		if reply := say(t, request(leave), `{"answer":`+said+`,`+proof); reply.Error != nil || reply.Text != want || !reply.Supported {
-			t.Errorf("%s: got %+v", said, reply)
+	for answer, want := range map[string]string{`25`: "25", `true`: "true", `"25"`: "25", `0.5`: "0.5"} {
+		if reply := replyTo(t, request(leave), `{"answer":`+answer+`,`+proof); reply.Error != nil || reply.Text != want || !reply.Supported {
+			t.Errorf("%s: got %+v", answer, reply)
 		}
 	}
-	for _, said := range []string{`null`, `{"a":1}`, `["a"]`} {
-		reply := say(t, request(leave), `{"answer":`+said+`,`+proof)
+	for _, answer := range []string{`null`, `{"a":1}`, `["a"]`} {
+		reply := replyTo(t, request(leave), `{"answer":`+answer+`,`+proof)
 		if reply.Error == nil || reply.Error.Code != schema.CodeInternal || !strings.Contains(reply.Error.Message, "SLUICE_LLM_MODEL") {
-			t.Errorf("%s: got %+v", said, reply)
+			t.Errorf("%s: got %+v", answer, reply)
 		}
 	}
 }
