@@ -65,8 +65,9 @@ func object(v any) string {
 	return string(text)
 }
 
-// driverSettings returns settings for each driver, by the driver's name and a variant if it has several.
-// They use a server at a host and port if the driver takes an address, else the service's own name.
+// driverSettings returns settings for each driver, by the driver's name and a variant if it has
+// several. They use a server at a host and port if the driver takes an address, else the service's
+// own name.
 func driverSettings(host, port string) map[string]map[string]string {
 	openSSH, service := keyPair()
 	at := "http://" + net.JoinHostPort(host, port)
@@ -148,7 +149,8 @@ func credentialsIn(row string) (out []string) {
 	return out
 }
 
-// leakedSecret returns the first credential of a row that a text contains, in plain or encoded form.
+// leakedSecret returns the first credential of a row that a text contains, in plain or encoded
+// form.
 func leakedSecret(row, text string) string {
 	for _, secret := range credentialsIn(row) {
 		for _, form := range []string{secret, url.QueryEscape(secret), base64.StdEncoding.EncodeToString([]byte("reader:" + secret))} {

@@ -76,8 +76,8 @@ func nameServer(t *testing.T) *net.Resolver {
 	}}
 }
 
-// forbiddenServer listens on the private address, to which nobody may connect. It returns its port and the
-// number of connections.
+// forbiddenServer listens on the private address, to which nobody may connect. It returns its port
+// and the number of connections.
 func forbiddenServer(t *testing.T) (port string, reached *atomic.Int32) {
 	t.Helper()
 	listener, err := net.Listen("tcp", netip.AddrPortFrom(private, 0).String())

@@ -228,8 +228,8 @@ func TestExtractiveIsNotAskedToWrite(t *testing.T) {
 // onePassagePlan is a plan that finds one passage.
 const onePassagePlan = "name: short-sighted\nstages:\n  - lexical: {unit: passage, k: 1}\n"
 
-// addGateDocuments adds documents about gates, and returns questions about them. For each there is another
-// document that has more of the question's words but not the answer.
+// addGateDocuments adds documents about gates, and returns questions about them. For each there is
+// another document that has more of the question's words but not the answer.
 func (w *world) addGateDocuments() (questions []schema.LabelledQuestion) {
 	w.t.Helper()
 	for _, place := range strings.Fields("Grindle Marlow Tarn Oxley Brandwick Selby Hexton Yarrow Quorn") {

@@ -375,7 +375,8 @@ func (c scriptedConnector) Principals(context.Context, string) (source.Principal
 
 func (scriptedConnector) Close() error { return nil }
 
-// blockingDriver returns the driver of folders, except that fetching a file with this name never ends.
+// blockingDriver returns the driver of folders, except that fetching a file with this name never
+// ends.
 func blockingDriver(name string) source.Driver {
 	d := folder.Driver()
 	d.Name = "held"

@@ -26,7 +26,8 @@ type testRepository struct {
 	url  string
 }
 
-// newTestRepository creates an empty repository. With byHash, its server serves commits by their hashes.
+// newTestRepository creates an empty repository. With byHash, its server serves commits by their
+// hashes.
 func newTestRepository(t testing.TB, byHash bool) *testRepository {
 	t.Helper()
 	root := t.TempDir()

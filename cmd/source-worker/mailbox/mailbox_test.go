@@ -73,9 +73,9 @@ func newTestServer(t testing.TB, fromStart bool) *testServer {
 	return b
 }
 
-// ignoreWriteErrors accepts connections on which writing never fails. The server notices a disconnected
-// client when it reads. If it cannot write the content of a message, it keeps a lock of its
-// connection forever.
+// ignoreWriteErrors accepts connections on which writing never fails. The server notices a
+// disconnected client when it reads. If it cannot write the content of a message, it keeps a lock
+// of its connection forever.
 type ignoreWriteErrors struct{ net.Listener }
 
 func (l ignoreWriteErrors) Accept() (net.Conn, error) {

@@ -22,8 +22,8 @@ import (
 )
 
 // scriptedDrive replaces Google Drive. It answers the requests of rclone's backend and of
-// drivePermissionReader as in the documentation of the Drive API v3, and contains only what a test wrote
-// into it.
+// drivePermissionReader as in the documentation of the Drive API v3, and contains only what a test
+// wrote into it.
 type scriptedDrive struct {
 	t       testing.TB
 	network context.Context // leads Google's names to it

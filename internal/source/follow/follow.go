@@ -31,8 +31,8 @@ type Store interface {
 	// StaleItems returns up to limit items whose documents have another label than permissions give
 	// them.
 	StaleItems(ctx context.Context, tenant, source uuid.UUID, limit int) ([]RelabelledItem, error)
-	// MarkDocumentDeleted records that the document of such an item no longer exists, unless the item
-	// has got another label since it was read.
+	// MarkDocumentDeleted records that the document of such an item no longer exists, unless the
+	// item has got another label since it was read.
 	MarkDocumentDeleted(ctx context.Context, tenant, source uuid.UUID, item RelabelledItem) error
 	// SaveListing stores a page, whose cursor was at. It returns schema.ErrLostLease if the page
 	// was stored already, and schema.ErrConflict if permissions were pushed since it was listed.

@@ -265,8 +265,8 @@ UPDATE sources SET run_id = NULL, state = 'waiting', problem = '', problem_at = 
 WHERE tenant_id = $1 AND id = $2`
 
 // finish ends a run, unless documents wait for another label. After a complete listing it deletes
-// the folders that the listing did not report. A push that is stored later finds the source waiting,
-// and makes it due.
+// the folders that the listing did not report. A push that is stored later finds the source
+// waiting, and makes it due.
 func finish(ctx context.Context, tx pgx.Tx, in wire.SourceSync, whole bool) (ended bool, err error) {
 	if whole {
 		if err := access.ForgetUnseen(ctx, tx, in.Tenant, in.Source, in.Run); err != nil {
