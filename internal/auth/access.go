@@ -22,7 +22,7 @@ type AccessStore interface {
 	// changed; 0 means that no source has permissions.
 	AccessRevision(ctx context.Context, tenant uuid.UUID) (int64, error)
 	// AccessLabels returns the labels that p gets, and a revision that was current before they were
-	// read.
+	// read, or 0 if they may change without another revision.
 	AccessLabels(ctx context.Context, p schema.Principal) ([]string, int64, error)
 }
 
@@ -94,6 +94,9 @@ func (a *Permits) current(ctx context.Context, p schema.Principal) ([]string, er
 	labels, revision, err := a.store.AccessLabels(ctx, p)
 	if err != nil {
 		return nil, err
+	}
+	if revision == 0 {
+		return labels, nil
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -16,6 +16,7 @@ import (
 type scriptedAccess struct {
 	revision int64
 	labels   map[string][]string // by person
+	partial  bool                // the labels may change within the revision
 	err      error
 	asked    int
 }
@@ -26,6 +27,9 @@ func (s *scriptedAccess) AccessRevision(context.Context, uuid.UUID) (int64, erro
 
 func (s *scriptedAccess) AccessLabels(_ context.Context, p schema.Principal) ([]string, int64, error) {
 	s.asked++
+	if s.partial {
+		return s.labels[p.Person], 0, s.err
+	}
 	return s.labels[p.Person], s.revision, s.err
 }
 
@@ -66,6 +70,16 @@ func TestPermissionsAreThoseOfNow(t *testing.T) {
 	a.Forget(ann.Tenant)
 	if got := groups(ann); !slices.Contains(got, list) {
 		t.Errorf("after a change here: %q", got)
+	}
+
+	s.revision, s.labels, s.partial = 4, nil, true
+	a.Forget(ann.Tenant)
+	if got := groups(ann); !slices.Equal(got, []string{"staff"}) {
+		t.Errorf("while a list is ignored: %q", got)
+	}
+	s.labels, s.partial = map[string][]string{"ann": {list}}, false
+	if got := groups(ann); !slices.Contains(got, list) {
+		t.Errorf("when no list is ignored any more: %q", got)
 	}
 
 	s.err = schema.ErrUnavailable

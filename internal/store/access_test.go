@@ -433,9 +433,12 @@ func (m *accessModel) compare(settled bool) {
 		m.t.Fatalf("%d items, of %d", len(given), len(m.remoteModel.items))
 	}
 	for i, p := range m.people {
-		labels, _, err := m.AccessLabels(m.t.Context(), p)
+		labels, revision, err := m.AccessLabels(m.t.Context(), p)
 		if err != nil {
 			m.t.Fatal(err)
+		}
+		if settled && revision == 0 {
+			m.t.Fatalf("person %d: the labels cannot be cached, though no document waits, after:\n%s", i, strings.Join(m.applied, "\n"))
 		}
 		for item, label := range given {
 			sees, may := slices.Contains(labels, label), m.remoteModel.sees(m.who[i], item)
@@ -458,6 +461,7 @@ func (m *accessModel) settle() {
 		return
 	}
 	m.compare(false)
+	before := m.labels()
 	m.in(func(ctx context.Context, tx pgx.Tx) error {
 		for _, s := range stale {
 			p := schema.Principal{Tenant: m.a.Tenant, Writes: &schema.SourceWrite{Source: m.of, Item: s.Item}}
@@ -467,6 +471,29 @@ func (m *accessModel) settle() {
 		}
 		return nil
 	})
+	for i, now := range m.labels() {
+		if was := before[i]; was.revision == now.revision && !slices.Equal(was.labels, now.labels) {
+			m.t.Fatalf("person %d: revision %d gave %q and gives %q, after:\n%s", i, now.revision, was.labels, now.labels, strings.Join(m.applied, "\n"))
+		}
+	}
+}
+
+// revisedLabels are a person's labels, as they may be cached until there is another revision.
+type revisedLabels struct {
+	labels   []string
+	revision int64
+}
+
+func (m *accessModel) labels() []revisedLabels {
+	m.t.Helper()
+	out := make([]revisedLabels, len(m.people))
+	for i, p := range m.people {
+		var err error
+		if out[i].labels, out[i].revision, err = m.AccessLabels(m.t.Context(), p); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+	return out
 }
 
 // followedSource creates a source whose permissions are followed, with a number of items that have

@@ -73,18 +73,20 @@ SELECT source_id, array_agg(principal ORDER BY principal) FROM held GROUP BY sou
 	// A list that names none of the principals allows none of them. A list is ignored while a
 	// document with its label waits for another one.
 	listsSQL = `
-SELECT l.label, l.content FROM access_lists l
-WHERE l.tenant_id = $1 AND l.source_id = $2 AND l.principals && $3::text[]
-  AND NOT EXISTS (SELECT FROM access_nodes n WHERE n.tenant_id = $1 AND n.source_id = $2 AND n.given = l.label AND n.given <> '' AND n.given <> n.label)
+SELECT l.label, l.content,
+       EXISTS (SELECT FROM access_nodes n WHERE n.tenant_id = $1 AND n.source_id = $2 AND n.given = l.label AND n.given <> '' AND n.given <> n.label)
+FROM access_lists l WHERE l.tenant_id = $1 AND l.source_id = $2 AND l.principals && $3::text[]
 ORDER BY l.label`
 	knownSQL = `SELECT principal FROM access_principals WHERE tenant_id = $1 AND source_id = $2 AND principal = ANY ($3)`
 )
 
 // AccessLabels returns the labels of the access lists that allow p, and the revision of permissions
-// as it was before they were read.
+// as it was before they were read. If it ignores a list that allows p, the revision is 0: it is not
+// raised when documents get the labels that they wait for.
 func (s *AccessStore) AccessLabels(ctx context.Context, p schema.Principal) (labels []string, revision int64, err error) {
 	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		labels = nil
+		ignored := false
 		if err := tx.QueryRow(ctx, revisionSQL, p.Tenant).Scan(&revision); err != nil || revision == 0 {
 			return err
 		}
@@ -93,11 +95,14 @@ func (s *AccessStore) AccessLabels(ctx context.Context, p schema.Principal) (lab
 			return err
 		}
 		for _, h := range principals {
-			found, err := h.labels(ctx, tx, p.Tenant)
+			found, some, err := h.labels(ctx, tx, p.Tenant)
 			if err != nil {
 				return err
 			}
-			labels = append(labels, found...)
+			labels, ignored = append(labels, found...), ignored || some
+		}
+		if ignored {
+			revision = 0
 		}
 		return nil
 	})
@@ -163,38 +168,43 @@ func principalsOfSubjects(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, subj
 	return out, store.Wrap(err, "look up who somebody is in sources")
 }
 
-// labels returns the labels of the source's access lists that allow h.
-func (h sourcePrincipals) labels(ctx context.Context, tx pgx.Tx, tenant uuid.UUID) ([]string, error) {
+// labels returns the labels of the source's access lists that allow h, and whether it ignored
+// others that do.
+func (h sourcePrincipals) labels(ctx context.Context, tx pgx.Tx, tenant uuid.UUID) (out []string, ignored bool, err error) {
 	rows, err := tx.Query(ctx, listsSQL, tenant, h.source, append(slices.Clone(h.principals), source.Everyone))
 	if err != nil {
-		return nil, fmt.Errorf("read access lists: %w", err)
+		return nil, false, fmt.Errorf("read access lists: %w", err)
 	}
-	lists := map[string]source.AccessList{}
+	lists, waiting := map[string]source.AccessList{}, map[string]bool{}
 	var label string
 	var content []byte
+	var waits bool
 	var named []string
-	if _, err := pgx.ForEachRow(rows, []any{&label, &content}, func() error {
+	if _, err := pgx.ForEachRow(rows, []any{&label, &content, &waits}, func() error {
 		var list source.AccessList
 		if err := json.Unmarshal(content, &list); err != nil {
 			return fmt.Errorf("decode list %s: %w", label, err)
 		}
-		lists[label], named = list, append(named, list.Principals()...)
+		lists[label], waiting[label], named = list, waits, append(named, list.Principals()...)
 		return nil
 	}); err != nil {
-		return nil, fmt.Errorf("read access lists: %w", err)
+		return nil, false, fmt.Errorf("read access lists: %w", err)
 	}
 	known, err := knownPrincipals(ctx, tx, tenant, h.source, named)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	var out []string
 	for label, list := range lists {
-		if list.Decide(h.holds, known).Allowed {
+		switch {
+		case !list.Decide(h.holds, known).Allowed:
+		case waiting[label]:
+			ignored = true
+		default:
 			out = append(out, label)
 		}
 	}
 	slices.Sort(out)
-	return out, nil
+	return out, ignored, nil
 }
 
 // holds reports whether h includes a principal. Everyone includes each subject that maps to some

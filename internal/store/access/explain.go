@@ -82,7 +82,7 @@ func (s *AccessStore) ExplainAccess(ctx context.Context, p schema.Principal, doc
 		}
 		groups := slices.Clone(of.groups)
 		for _, h := range them {
-			labels, err := h.labels(ctx, tx, p.Tenant)
+			labels, _, err := h.labels(ctx, tx, p.Tenant)
 			if err != nil {
 				return err
 			}
