@@ -39,13 +39,15 @@ const (
 // ActionLost is the action of an entry with the number of reads that were not recorded.
 const ActionLost = "reads-lost"
 
-// Writer appends reads to a tenant's chain.
+// Writer appends reads to a tenant's chain. Its error is schema.ErrNotFound when there is no such
+// tenant.
 type Writer interface {
 	AppendReads(ctx context.Context, tenant uuid.UUID, reads []schema.AuditRead) error
 }
 
 // Recorder accepts reads and writes them in batches. Reads that it cannot hold are counted, in the
-// metric sluice.audit.lost and in an entry of their tenant's chain.
+// metric sluice.audit.lost and in an entry of their tenant's chain. It drops reads of a tenant that
+// was erased.
 type Recorder struct {
 	writer Writer
 	now    func() time.Time
@@ -174,6 +176,10 @@ func (r *Recorder) write(ctx context.Context, tenant uuid.UUID, batch []schema.A
 	ctx, cancel := context.WithTimeout(ctx, recordTime)
 	defer cancel()
 	err := r.writer.AppendReads(ctx, tenant, batch)
+	if errors.Is(err, schema.ErrNotFound) {
+		slog.InfoContext(ctx, "dropped reads of a tenant that was erased", "tenant", tenant, "reads", len(batch))
+		return nil
+	}
 	if err == nil || !errors.Is(err, schema.ErrInvalid) {
 		return err
 	}

@@ -44,6 +44,22 @@ func TestReadsWaitWhileTheyCannotBeWritten(t *testing.T) {
 	}
 }
 
+// TestReadsOfAnErasedTenantAreDropped: they neither wait nor count as lost.
+func TestReadsOfAnErasedTenantAreDropped(t *testing.T) {
+	c := &chains{map[uuid.UUID][]schema.AuditRead{}, fmt.Errorf("no such tenant: %w", schema.ErrNotFound)}
+	r, tenant := NewRecorder(c), uuid.New()
+	for range recordFull + 2 {
+		r.Record(tenant, schema.AuditRead{Query: "q"})
+	}
+	if err := r.Flush(t.Context()); err != nil {
+		t.Error(err)
+	}
+	c.err = nil
+	if err := r.Flush(t.Context()); err != nil || len(c.reads) != 0 {
+		t.Errorf("%d reads waited, %v", len(c.reads[tenant]), err)
+	}
+}
+
 func TestFloodsOfWrongKeysAreCounted(t *testing.T) {
 	c := &chains{reads: map[uuid.UUID][]schema.AuditRead{}}
 	r := NewRecorder(c)

@@ -125,3 +125,69 @@ func TestErasureWaitsForWhatIsWritten(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestReadsOfAnErasedTenantAreRefused: requests that came before the erasure may be recorded after
+// it.
+func TestReadsOfAnErasedTenantAreRefused(t *testing.T) {
+	f := setUp(t, store.Options{})
+	f.appendReads(t, f.a, readsOf("before", 2))
+	if _, err := erasures.Erase(t.Context(), f.a.Tenant.String(), "tenant-a", erasures.Options{URL: adminURL(t, f.url)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.AppendReads(t.Context(), f.a.Tenant, readsOf("after", 2)); !errors.Is(err, schema.ErrNotFound) {
+		t.Errorf("reads were appended: %v", err)
+	}
+	for table, n := range f.rowsOf(t, f.a) {
+		if n != 0 {
+			t.Errorf("%d rows of %s are left", n, table)
+		}
+	}
+	f.appendReads(t, f.b, readsOf("another", 1))
+	f.appendReads(t, schema.Principal{Tenant: schema.Nobody}, readsOf("nobody", 1))
+}
+
+// TestErasureWaitsForTheFirstReads: nothing refers to the tenant's row while a chain of reads is
+// begun.
+func TestErasureWaitsForTheFirstReads(t *testing.T) {
+	f := setUp(t, store.Options{})
+	admin := adminURL(t, f.url)
+	execute(t, admin, `CREATE FUNCTION held() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN NULL; END $$;
+		CREATE TRIGGER held AFTER INSERT ON audit_reads FOR EACH STATEMENT EXECUTE FUNCTION held()`)
+	holder := connect(t, admin)
+	defer holder.Close(context.Background()) //nolint:errcheck // a test's
+	hold := func(sql string) {
+		t.Helper()
+		if _, err := holder.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hold(`SELECT pg_advisory_lock(1)`)
+	writer := open(t, f.url, store.Options{Name: "writer"})
+	written, erased := make(chan error, 1), make(chan error, 1)
+	go func() { written <- writer.AppendReads(t.Context(), f.a.Tenant, readsOf("first", 2)) }()
+	f.awaitLock(t, "writer")
+	go func() {
+		_, err := erasures.Erase(t.Context(), f.a.Tenant.String(), "tenant-a", erasures.Options{URL: admin})
+		erased <- err
+	}()
+	for waits := false; !waits; {
+		select {
+		case err := <-erased:
+			t.Fatalf("the erasure did not wait, and gave %v", err)
+		default:
+		}
+		if err := holder.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'sluice tenants erase' AND wait_event_type = 'Lock')`).
+			Scan(&waits); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hold(`SELECT pg_advisory_unlock(1)`)
+	if err := errors.Join(<-written, <-erased); err != nil {
+		t.Fatal(err)
+	}
+	for table, n := range f.rowsOf(t, f.a) {
+		if n != 0 {
+			t.Errorf("%d rows of %s are left", n, table)
+		}
+	}
+}

@@ -22,7 +22,9 @@ const (
 	// A writer locks the end of the chain until it commits.
 	readsEndSQL = `
 SELECT number, hash, greatest(written, clock_timestamp()) FROM audit_read_chains WHERE tenant_id = $1 FOR UPDATE`
-	beginReadsSQL = `INSERT INTO audit_read_chains (tenant_id) VALUES ($1) ON CONFLICT DO NOTHING`
+	// Reads of an erased tenant may still wait in a process: they begin no chain.
+	beginReadsSQL = `
+INSERT INTO audit_read_chains (tenant_id) SELECT $1::uuid WHERE $1 = $2::uuid OR EXISTS (SELECT FROM tenants WHERE id = $1) ON CONFLICT DO NOTHING`
 
 	insertReadsSQL = `
 INSERT INTO audit_reads (tenant_id, written, number, hash, id, at, action, status, via, key_id, key_name, person, address, agent, trace,
@@ -51,7 +53,7 @@ SELECT ` + readColumns + ` FROM audit_reads WHERE tenant_id = $1 AND number > $2
 const monthsAhead = 2
 
 // AppendReads appends reads to tenant's chain, in their order. Processes that write for one tenant
-// wait for each other only.
+// wait for each other only. The error is schema.ErrNotFound when there is no such tenant.
 func (s *AuditStore) AppendReads(ctx context.Context, tenant uuid.UUID, reads []schema.AuditRead) error {
 	err := s.appendReads(ctx, tenant, reads)
 	var pg *pgconn.PgError
@@ -71,7 +73,7 @@ func (s *AuditStore) appendReads(ctx context.Context, tenant uuid.UUID, reads []
 		var written time.Time
 		err := tx.QueryRow(ctx, readsEndSQL, tenant).Scan(&number, &hash, &written)
 		if store.IsNoRows(err) {
-			if _, err := tx.Exec(ctx, beginReadsSQL, tenant); err != nil {
+			if _, err := tx.Exec(ctx, beginReadsSQL, tenant, schema.Nobody); err != nil {
 				return err
 			}
 			err = tx.QueryRow(ctx, readsEndSQL, tenant).Scan(&number, &hash, &written)

@@ -44,8 +44,8 @@ type eraser struct {
 }
 
 // Once the tenant's row is gone programs can add no more rows, because all refer to it, directly or
-// not. So it is deleted first, with the API keys; while the rest is deleted, foreign keys are not
-// checked and triggers do not run.
+// not; who begins a chain of reads, which does not, looks for the row. So it is deleted first, with
+// the API keys; while the rest is deleted, foreign keys are not checked and triggers do not run.
 const (
 	// Only a superuser may set this.
 	prepareSQL = `SELECT set_config('session_replication_role', 'replica', true), set_config('lock_timeout', '5s', true)`
@@ -59,7 +59,9 @@ SELECT id, name, (SELECT coalesce(sum(b.bytes), 0) FROM public.blobs b WHERE b.t
 ON CONFLICT (id) DO NOTHING`
 	dropKeysSQL   = `DELETE FROM public.api_keys WHERE tenant_id = $1`
 	dropTenantSQL = `DELETE FROM public.tenants WHERE id = $1`
-	noteSQL       = `
+	// Waits for those who began a chain of reads before the tenant's row was gone.
+	waitReadsSQL = `LOCK TABLE public.audit_read_chains IN SHARE MODE`
+	noteSQL      = `
 UPDATE public.erasures SET removed = removed || jsonb_build_object($2::text, coalesce((removed ->> $2::text)::bigint, 0) + $3::bigint) WHERE id = $1`
 	noteObjectsSQL = `UPDATE public.erasures SET objects = objects + $2 WHERE id = $1`
 	finishSQL      = `UPDATE public.erasures SET finished_at = now() WHERE id = $1 RETURNING removed, objects, bytes`
@@ -154,6 +156,12 @@ func (e *eraser) run(ctx context.Context) (Erased, error) {
 	if err := e.step(ctx, "public.tenants", func(tx pgx.Tx) (int64, error) {
 		tag, err := tx.Exec(ctx, dropTenantSQL, e.tenant)
 		return tag.RowsAffected(), err
+	}); err != nil {
+		return r, err
+	}
+	if err := e.step(ctx, "public.audit_read_chains", func(tx pgx.Tx) (int64, error) {
+		_, err := tx.Exec(ctx, waitReadsSQL)
+		return 0, err
 	}); err != nil {
 		return r, err
 	}
