@@ -4,6 +4,7 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/ledger"
+	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
@@ -106,5 +108,39 @@ func TestACallerThatLeavesWhileItWaitsTakesNoLease(t *testing.T) {
 	}
 	if n := one[int](t, f, f.a, `SELECT count(*) FROM llm_leases`); n != 0 {
 		t.Errorf("%d leases are left", n)
+	}
+}
+
+// TestALostLeaseExpires: a lease that could not be ended after its call is not renewed with those
+// of calls that go on.
+func TestALostLeaseExpires(t *testing.T) {
+	f := setUp(t, store.Options{})
+	_, in := f.question(t, f.a, true)
+	down := errors.New("down")
+	_, err := f.LedgerStore.Once(t.Context(), call(f, in), func(ctx context.Context) (wire.LLMReply, error) {
+		lost := call(f, in)
+		lost.Step.Item = 1
+		execute(t, localAdmin(t, f), `REVOKE DELETE ON llm_leases FROM sluice_app`)
+		if _, err := f.LedgerStore.Once(ctx, lost, func(context.Context) (wire.LLMReply, error) { return wire.LLMReply{}, down }); !errors.Is(err, down) {
+			t.Errorf("the lost call: %v", err)
+		}
+		execute(t, localAdmin(t, f), `GRANT DELETE ON llm_leases TO sluice_app; UPDATE llm_leases SET expires_at = clock_timestamp() + interval '1 second'`)
+		for !one[bool](t, f, f.a, `SELECT expires_at > clock_timestamp() + interval '5 seconds' FROM llm_leases WHERE item = 0`) {
+			if ctx.Err() != nil {
+				t.Fatal("the call's own lease was not renewed")
+			}
+		}
+		if apart := one[bool](t, f, f.a, `SELECT max(expires_at) - min(expires_at) > interval '5 seconds' FROM llm_leases`); !apart {
+			t.Fatal("the lost lease was renewed, too")
+		}
+		again := lost
+		again.ID = schema.NewID()
+		if reply, err := f.LedgerStore.Once(ctx, again, func(context.Context) (wire.LLMReply, error) { return wire.LLMReply{Text: "again"}, nil }); err != nil || reply.Text != "again" {
+			t.Errorf("the next call of the step: %+v, %v", reply, err)
+		}
+		return wire.LLMReply{Text: "late"}, nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -1,11 +1,13 @@
 package ledger
 
-// This file keeps leases on the steps of questions: the holder may call a language model for the
-// step. All leases of a process are renewed together.
+// This file keeps leases on the steps of questions: the holder, a call, may be sent to a language
+// model for the step. The leases of a process's calls are renewed together.
 
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,7 +16,6 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/llm"
 	"github.com/sluice-rag/sluice/internal/store"
-	"github.com/sluice-rag/sluice/schema"
 )
 
 const (
@@ -35,25 +36,24 @@ WHERE l.expires_at <= clock_timestamp()`
 	dropLeaseSQL = `
 DELETE FROM llm_leases
 WHERE tenant_id = $1 AND question_id = $2 AND round = $3 AND step = $4 AND item = $5 AND call_id = $6`
-	renewLeasesSQL = `UPDATE llm_leases SET expires_at = clock_timestamp() + $2::interval WHERE holder = $1`
+	renewLeasesSQL = `UPDATE llm_leases SET expires_at = clock_timestamp() + $2::interval WHERE holder = ANY ($1)`
 )
 
 // leases are the leases of one process. It is safe for concurrent use.
 type leases struct {
-	db     *store.Store
-	holder uuid.UUID
+	db *store.Store
 
 	mu   sync.Mutex
-	open int
-	stop func() // ends the renewal, which runs while there are leases, and waits until it has ended
+	open map[uuid.UUID]bool // calls; the lease of any other expires
+	stop func()             // ends the renewal, which runs while there are leases, and waits until it has ended
 }
 
-func newLeases(db *store.Store) *leases { return &leases{db: db, holder: schema.NewID()} }
+func newLeases(db *store.Store) *leases { return &leases{db: db, open: map[uuid.UUID]bool{}} }
 
 // take leases the step of a call, unless another call has the lease.
 func (l *leases) take(ctx context.Context, tx pgx.Tx, call llm.Call) (bool, error) {
 	s := call.Step
-	tag, err := tx.Exec(ctx, takeLeaseSQL, call.Tenant, s.Question, s.Round, s.Step, s.Item, l.holder, call.ID, leaseTime)
+	tag, err := tx.Exec(ctx, takeLeaseSQL, call.Tenant, s.Question, s.Round, s.Step, s.Item, call.ID, call.ID, leaseTime)
 	return err == nil && tag.RowsAffected() > 0, err
 }
 
@@ -77,11 +77,11 @@ func (l *leases) release(ctx context.Context, call llm.Call) {
 	}
 }
 
-// hold has this process's leases renewed until release is called.
-func (l *leases) hold() (release func()) {
+// hold has the lease of a call renewed until release is called.
+func (l *leases) hold(call uuid.UUID) (release func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open++; l.open == 1 {
+	if l.open[call] = true; len(l.open) == 1 {
 		ctx, cancel := context.WithCancel(context.Background())
 		var done sync.WaitGroup
 		done.Go(func() { l.renew(ctx) })
@@ -89,11 +89,20 @@ func (l *leases) hold() (release func()) {
 	}
 	return func() {
 		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.open--; l.open == 0 {
-			l.stop()
+		delete(l.open, call)
+		last, stop := len(l.open) == 0, l.stop
+		l.mu.Unlock()
+		if last {
+			stop()
 		}
 	}
+}
+
+// held returns the calls whose leases are renewed.
+func (l *leases) held() []uuid.UUID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Keys(l.open))
 }
 
 func (l *leases) renew(ctx context.Context) {
@@ -106,7 +115,7 @@ func (l *leases) renew(ctx context.Context) {
 		case <-ticker.C:
 		}
 		err := l.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
-			_, err := tx.Exec(ctx, renewLeasesSQL, l.holder, leaseTime)
+			_, err := tx.Exec(ctx, renewLeasesSQL, l.held(), leaseTime)
 			return err
 		})
 		if err != nil && ctx.Err() == nil {

@@ -55,7 +55,7 @@ func (l *LedgerStore) Once(ctx context.Context, call llm.Call, complete func(con
 	case stored:
 		return reply, nil
 	}
-	defer l.leases.hold()()
+	defer l.leases.hold(call.ID)()
 	if reply, err = complete(ctx); err != nil {
 		l.leases.release(ctx, call)
 		return wire.LLMReply{}, err
