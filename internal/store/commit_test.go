@@ -14,12 +14,14 @@ import (
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
 )
 
 // commitDropper is a proxy to a server. While it is armed it forwards a commit and closes the
 // connection in place of the reply.
 type commitDropper struct {
 	armed atomic.Bool
+	once  atomic.Bool // it is disarmed by the first commit
 	lost  atomic.Int32
 }
 
@@ -43,6 +45,9 @@ func (l *commitDropper) filters() (sent, received filter) {
 				return pass
 			}
 			l.lost.Add(1)
+			if l.once.Load() {
+				l.armed.Store(false)
+			}
 			return cut
 		}
 }
@@ -97,5 +102,25 @@ func TestACommitWhoseReplyIsLostIsNotRepeated(t *testing.T) {
 	kept, err := s.Store.Once(t.Context(), f.a, "k", "POST /x", []byte("hash"), act)
 	if err != nil || kept == nil || kept.Status != made.Status || count() != 2 {
 		t.Errorf("%+v, %v, %d questions", kept, err, count())
+	}
+}
+
+// TestAReplyIsPaidForOnce: the commit that keeps a language model's reply is repeated when its own
+// reply is lost.
+func TestAReplyIsPaidForOnce(t *testing.T) {
+	f := setUp(t, store.Options{})
+	_, in := f.question(t, f.a, true)
+	way, through := newLossy(t, f.url)
+	way.once.Store(true)
+	s := open(t, through, store.Options{})
+	reply, err := s.LedgerStore.Once(t.Context(), call(f, in), func(context.Context) (wire.LLMReply, error) {
+		way.armed.Store(true)
+		return wire.LLMReply{Text: "five", Usage: schema.Usage{Provider: "openai", Model: "m", InputTokens: 7, OutputTokens: 3}}, nil
+	})
+	if err != nil || reply.Text != "five" || way.lost.Load() != 1 {
+		t.Errorf("%+v, %v, %d commits' replies were lost", reply, err, way.lost.Load())
+	}
+	if u := f.usage(t, f.a); u.Day.Calls != 1 || u.Day.InputTokens != 7 || u.Day.OutputTokens != 3 {
+		t.Errorf("charged for %+v", u.Day)
 	}
 }

@@ -75,6 +75,12 @@ type unknown struct{ error }
 
 func (e *unknown) Unwrap() error { return e.error }
 
+// IsUnknown reports whether err is of a commit whose outcome is not known.
+func IsUnknown(err error) bool {
+	var u *unknown
+	return errors.As(err, &u)
+}
+
 func meaningOf(err error) error {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return schema.ErrNotFound

@@ -219,8 +219,7 @@ func whole(conn *pgx.Conn, err error) error {
 // repeatable reports whether err, of the attempt with this number, undid the whole transaction for
 // a reason that may not recur.
 func repeatable(err error, try int) bool {
-	var unknown *unknown
-	if errors.As(err, &unknown) {
+	if IsUnknown(err) {
 		return false
 	}
 	if errors.Is(err, ErrRepeat) {

@@ -62,11 +62,13 @@ func (l *LedgerStore) Once(ctx context.Context, call llm.Call, complete func(con
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
 	defer cancel()
+	mayBeKept := false
 	for pause := 100 * time.Millisecond; ; pause *= 2 {
-		kept, err := l.keep(ctx, call, reply)
+		kept, err := l.keep(ctx, call, reply, mayBeKept)
 		if err == nil {
 			return kept, nil
 		}
+		mayBeKept = mayBeKept || store.IsUnknown(err)
 		if errors.Is(err, schema.ErrNotFound) || errors.Is(err, schema.ErrConflict) {
 			return failed(err)
 		}
@@ -114,8 +116,9 @@ func (l *LedgerStore) claim(ctx context.Context, call llm.Call) (reply wire.LLMR
 }
 
 // keep commits a call's reply and its cost, and ends its lease and its reservation. If another call
-// took the expired lease and was faster, keep returns that call's reply.
-func (l *LedgerStore) keep(ctx context.Context, call llm.Call, reply wire.LLMReply) (wire.LLMReply, error) {
+// took the expired lease and was faster, keep returns that call's reply. If an earlier keep of the
+// call may have been committed, a stored reply is taken for the call's own, whose cost is counted.
+func (l *LedgerStore) keep(ctx context.Context, call llm.Call, reply wire.LLMReply, mayBeKept bool) (wire.LLMReply, error) {
 	encoded, err := json.Marshal(reply)
 	if err != nil {
 		return reply, fmt.Errorf("encode a reply: %w", err)
@@ -133,6 +136,9 @@ func (l *LedgerStore) keep(ctx context.Context, call llm.Call, reply wire.LLMRep
 		if !kept {
 			if out, _, err = loadReply(ctx, tx, call.Tenant, call.Step); err != nil {
 				return fmt.Errorf("read the reply that was stored before: %w", err)
+			}
+			if mayBeKept {
+				return nil
 			}
 		}
 		return settle(ctx, tx, call.Tenant, call.ID, reply.Usage)
