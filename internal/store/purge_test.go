@@ -11,8 +11,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-rag/sluice/internal/question/answer"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
 )
 
 // purgeAll purges until nothing is left to do.
@@ -252,6 +254,41 @@ func TestPurgeDuringUploads(t *testing.T) {
 		(SELECT count(*) FROM versions v WHERE state = 'queued' AND NOT EXISTS (SELECT 1 FROM blob_chunks c WHERE c.sha256 = v.sha256)))`)
 	if got != "8 2 2 0" {
 		t.Errorf("documents, blobs, chunks, versions without bytes: %s, want 8 2 2 0", got)
+	}
+}
+
+// TestAReplyAfterThePurgeIsRemoved: the model was asked before the purge, and its reply quotes the
+// deleted document.
+func TestAReplyAfterThePurgeIsRemoved(t *testing.T) {
+	f := setUp(t, store.Options{KeepSuperseded: -1})
+	for _, deleted := range []bool{false, true} {
+		u := f.upload(t, f.a, f.collection, text(fmt.Sprint(deleted), "hello"))
+		f.goLive(t, f.a, u.Document, u.Version)
+		_, in := f.question(t, f.a, true)
+		if _, err := f.SaveRetrieval(t.Context(), in, 1, answer.Retrieval{
+			Candidates: []schema.Candidate{{Text: "hello", Spans: []schema.Span{{Version: u.Version, Section: uuid.New(), End: 5}}}}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.LedgerStore.Once(t.Context(), call(f, in), func(ctx context.Context) (wire.LLMReply, error) {
+			if deleted {
+				if err := f.DeleteDocument(ctx, f.a, u.Document); err != nil {
+					t.Error(err)
+				}
+			}
+			f.purgeAll(t)
+			return wire.LLMReply{Text: "hello"}, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Retrieval(t.Context(), in, 1); errors.Is(err, schema.ErrNotFound) != deleted {
+			t.Errorf("its document deleted: %t, its retrieval: %v", deleted, err)
+		}
+		if err := f.Fail(t.Context(), in, schema.Reason{Code: string(schema.CodeNotFound), Message: "deleted"}); err != nil {
+			t.Fatal(err)
+		}
+		if emptied := one[bool](t, f, f.a, `SELECT reply = '{}' FROM llm_calls WHERE question_id = $1`, in.Question); emptied != deleted {
+			t.Errorf("its document deleted: %t, its reply emptied: %t", deleted, emptied)
+		}
 	}
 }
 

@@ -311,6 +311,14 @@ func (s *QuestionStore) Fail(ctx context.Context, in wire.QuestionInput, r schem
 		if err != nil {
 			return err
 		}
+		// If its retrieval was purged, a reply that came after the purge may quote the deleted
+		// document.
+		if _, err := tx.Exec(ctx, `
+			UPDATE llm_calls SET reply = '{}'
+			WHERE tenant_id = $1 AND question_id = $2 AND NOT EXISTS (SELECT FROM retrievals WHERE tenant_id = $1 AND question_id = $2)`,
+			in.Tenant, in.Question); err != nil {
+			return err
+		}
 		return end(ctx, tx, in, wire.QuestionEvent{Kind: wire.EventQuestionFailed, State: schema.JobFailed, Collection: collection, Reason: &r}, async, traceparent)
 	})
 	return store.Wrap(err, "fail question %s", in.Question)
