@@ -152,3 +152,30 @@ func TestWhatIsWithinARequestIsOneTransaction(t *testing.T) {
 		}
 	}
 }
+
+// TestAnExpiredKeyThatIsClaimedIsNotPurged: the purge waits for the request that claims it.
+func TestAnExpiredKeyThatIsClaimedIsNotPurged(t *testing.T) {
+	f := setUp(t, store.Options{})
+	if _, _, err := f.once(f.a, "k", "POST /x", "hash", &schema.Reply{Status: 200}); err != nil {
+		t.Fatal(err)
+	}
+	execAs(t, f, f.a, `UPDATE idempotency SET created_at = now() - interval '25 hours'`)
+	purger := open(t, f.url, store.Options{Name: "purger"})
+	purged := make(chan error, 1)
+	if _, err := f.Store.Once(t.Context(), f.a, "k", "POST /x", []byte("hash"), func(context.Context) *schema.Reply {
+		go func() {
+			_, err := purger.PurgeOnce(t.Context(), 10)
+			purged <- err
+		}()
+		f.awaitLock(t, "purger")
+		return &schema.Reply{Status: 201}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-purged; err != nil {
+		t.Fatal(err)
+	}
+	if kept, acted, err := f.once(f.a, "k", "POST /x", "hash", nil); acted || err != nil || kept == nil || kept.Status != 201 {
+		t.Errorf("the repeat acted: %t, %+v, %v", acted, kept, err)
+	}
+}

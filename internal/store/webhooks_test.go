@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -341,5 +342,35 @@ func TestOldDeliveriesAreForgotten(t *testing.T) {
 	}
 	if n, err := f.ForgetDeliveries(t.Context(), time.Now().Add(-30*24*time.Hour), 10); err != nil || n != 1 || len(f.deliveries(t, f.a, w.ID)) != 2 {
 		t.Errorf("forgot %d, %v", n, err)
+	}
+}
+
+// TestAReplayedDeliveryIsNotForgotten: its deletion waits for the replay.
+func TestAReplayedDeliveryIsNotForgotten(t *testing.T) {
+	f := setUp(t, store.Options{})
+	w := f.hook(t, f.a, nil, schema.WebhookQuestionFailed)
+	f.due(t, f.a, w, schema.WebhookQuestionFailed, 1)
+	execAs(t, f, f.a, `UPDATE webhook_deliveries SET state = 'delivered', finished_at = now() - interval '31 days'`)
+	d := f.deliveries(t, f.a, w.ID)[0]
+	forgetter := open(t, f.url, store.Options{Name: "forgetter"})
+	forgotten := make(chan error, 1)
+	if _, err := f.Store.Once(t.Context(), f.a, "k", "POST /x", []byte("hash"), func(ctx context.Context) *schema.Reply {
+		if _, err := f.ReplayDelivery(ctx, f.a, w.ID, d.ID); err != nil {
+			t.Error(err)
+		}
+		go func() {
+			_, err := forgetter.ForgetDeliveries(t.Context(), time.Now().Add(-30*24*time.Hour), 10)
+			forgotten <- err
+		}()
+		f.awaitLock(t, "forgetter")
+		return &schema.Reply{Status: 200}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-forgotten; err != nil {
+		t.Fatal(err)
+	}
+	if left := f.deliveries(t, f.a, w.ID); len(left) != 1 || left[0].State != schema.DeliveryWaiting {
+		t.Errorf("left are %+v", left)
 	}
 }

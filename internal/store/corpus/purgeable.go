@@ -55,8 +55,10 @@ WITH retired AS (
 )
 SELECT * FROM retired UNION ALL SELECT * FROM failed ORDER BY since LIMIT $1`
 
+	// The age is checked twice, because only the outer condition is checked again after a wait for
+	// a request that claims an expired key.
 	purgeRepeatsSQL = `
-DELETE FROM idempotency WHERE (tenant_id, key) IN (
+DELETE FROM idempotency WHERE created_at < now() - $1::interval AND (tenant_id, key) IN (
     SELECT tenant_id, key FROM idempotency WHERE created_at < now() - $1::interval ORDER BY created_at LIMIT $2)`
 
 	maxPurgedPassages = 20_000 // of one transaction, unless a single version has more

@@ -171,13 +171,16 @@ func (s *WebhookStore) SettleDelivery(ctx context.Context, c webhook.Claimed, o 
 	return store.Wrap(err, "note what came of delivery %s", c.ID)
 }
 
+// The outer condition is checked again after a wait for a replay of the delivery.
+const forgetDeliveriesSQL = `
+DELETE FROM webhook_deliveries WHERE state <> 'waiting' AND finished_at < $1 AND (tenant_id, webhook_id, id) IN (
+    SELECT tenant_id, webhook_id, id FROM webhook_deliveries WHERE state <> 'waiting' AND finished_at < $1 ORDER BY finished_at LIMIT $2)`
+
 // ForgetDeliveries implements webhook.Store.
 func (s *WebhookStore) ForgetDeliveries(ctx context.Context, before time.Time, limit int) (int, error) {
 	n := 0
 	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `
-			DELETE FROM webhook_deliveries WHERE (tenant_id, webhook_id, id) IN (
-			    SELECT tenant_id, webhook_id, id FROM webhook_deliveries WHERE state <> 'waiting' AND finished_at < $1 ORDER BY finished_at LIMIT $2)`, before, limit)
+		tag, err := tx.Exec(ctx, forgetDeliveriesSQL, before, limit)
 		n = int(tag.RowsAffected())
 		return err
 	})
