@@ -262,20 +262,7 @@ func TestRetentionKeepsTheRestVerifiable(t *testing.T) {
 
 	// A month of reads is dropped as a whole, once all of it is old enough.
 	f.appendReads(t, f.a, readsOf("old", 3))
-	conn := unprotectedConn(t, f)
-	month := time.Now().UTC()
-	old := time.Date(month.Year(), month.Month(), 1, 0, 0, 0, 0, time.UTC).AddDate(0, -3, 0)
-	for _, sql := range []string{
-		`ALTER TABLE audit_reads DETACH PARTITION audit_reads_` + month.Format("200601"),
-		`ALTER TABLE audit_reads_` + month.Format("200601") + ` RENAME TO audit_reads_` + old.Format("200601"),
-		`UPDATE audit_reads_` + old.Format("200601") + ` SET written = '` + old.Format(time.RFC3339) + `'`,
-		`ALTER TABLE audit_reads ATTACH PARTITION audit_reads_` + old.Format("200601") + ` FOR VALUES FROM ('` + old.Format(time.RFC3339) + `') TO ('` +
-			old.AddDate(0, 1, 0).Format(time.RFC3339) + `')`,
-	} {
-		if _, err := conn.Exec(t.Context(), sql); err != nil {
-			t.Fatalf("%s: %v", sql, err)
-		}
-	}
+	old := ageMonth(t, f)
 	f.appendReads(t, f.a, readsOf("new", 4)) // creates this month's partition
 	if got, err := f.ForgetReads(t.Context(), 100); got != "" || err != nil {
 		t.Errorf("what is not old enough went: %q, %v", got, err)
@@ -290,6 +277,58 @@ func TestRetentionKeepsTheRestVerifiable(t *testing.T) {
 		t.Errorf("a month of less than 30 days went: %q, %v", got, err)
 	}
 	if v := f.verify(t, f.a, schema.AuditReads); v.Break != nil || v.KeptAfter != 3 || v.Entries != 4 || v.Number != 7 {
+		t.Errorf("%+v, %+v", v, v.Break)
+	}
+}
+
+// ageMonth makes this month's partition of reads three months older, and returns that month.
+func ageMonth(t *testing.T, f *fixture) time.Time {
+	t.Helper()
+	conn := unprotectedConn(t, f)
+	month := time.Now().UTC()
+	old := time.Date(month.Year(), month.Month(), 1, 0, 0, 0, 0, time.UTC).AddDate(0, -3, 0)
+	for _, sql := range []string{
+		`ALTER TABLE audit_reads DETACH PARTITION audit_reads_` + month.Format("200601"),
+		`ALTER TABLE audit_reads_` + month.Format("200601") + ` RENAME TO audit_reads_` + old.Format("200601"),
+		`UPDATE audit_reads_` + old.Format("200601") + ` SET written = '` + old.Format(time.RFC3339) + `'`,
+		`ALTER TABLE audit_reads ATTACH PARTITION audit_reads_` + old.Format("200601") + ` FOR VALUES FROM ('` + old.Format(time.RFC3339) + `') TO ('` +
+			old.AddDate(0, 1, 0).Format(time.RFC3339) + `')`,
+	} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+	return old
+}
+
+// TestAMonthIsDroppedDuringAVerification: the verification has begun, and read nothing yet.
+func TestAMonthIsDroppedDuringAVerification(t *testing.T) {
+	f := setUp(t, store.Options{})
+	f.appendReads(t, f.a, readsOf("old", 3))
+	ageMonth(t, f)
+	f.appendReads(t, f.a, readsOf("new", 4))
+	verifier := open(t, f.url, store.Options{Name: "verifier"})
+	verdict := make(chan schema.AuditVerdict, 1)
+	conn := connect(t, adminURL(t, f.url))
+	defer conn.Close(context.Background()) //nolint:errcheck // a test's
+	if err := pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(t.Context(), `LOCK TABLE audit_read_chains`); err != nil {
+			return err
+		}
+		go func() {
+			v, err := verifier.VerifyAudit(t.Context(), f.a.Tenant, schema.AuditReads)
+			if err != nil {
+				t.Error(err)
+			}
+			verdict <- v
+		}()
+		f.awaitLock(t, "verifier")
+		_, err := tx.Exec(t.Context(), `SELECT sluice_drop_audit_month(30)`)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if v := <-verdict; v.Break != nil || v.KeptAfter != 3 || v.Entries != 4 || v.Number != 7 {
 		t.Errorf("%+v, %+v", v, v.Break)
 	}
 }
