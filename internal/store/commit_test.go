@@ -25,7 +25,7 @@ type commitDropper struct {
 	lost  atomic.Int32
 }
 
-// newCommitDropper returns a lossy proxy to the server of a database, and the database's URL
+// newCommitDropper returns a proxy to the server of a database, and the database's URL
 // through it.
 func newCommitDropper(t *testing.T, database string) (*commitDropper, string) {
 	t.Helper()
@@ -56,7 +56,7 @@ func (l *commitDropper) filters() (sent, received filter) {
 // is not repeated, because it may have been committed.
 func TestACommitWhoseReplyIsLostIsNotRepeated(t *testing.T) {
 	f := setUp(t, store.Options{})
-	proxyURL, through := newCommitDropper(t, f.url)
+	proxy, through := newCommitDropper(t, f.url)
 	s := open(t, through, store.Options{})
 	count := func() (n int) {
 		t.Helper()
@@ -70,11 +70,11 @@ func TestACommitWhoseReplyIsLostIsNotRepeated(t *testing.T) {
 	}
 	q := questions.NewQuestion{Query: schema.Query{Collection: f.collection, Text: "Who pays?"}, Async: true}
 
-	proxyURL.armed.Store(true)
+	proxy.armed.Store(true)
 	if _, err := s.CreateQuestion(t.Context(), f.a, q); !errors.Is(err, schema.ErrUnavailable) {
 		t.Errorf("a lost reply: %v", err)
 	}
-	if lost, n := proxyURL.lost.Load(), count(); lost != 1 || n != 1 {
+	if lost, n := proxy.lost.Load(), count(); lost != 1 || n != 1 {
 		t.Errorf("%d replies were lost, %d questions are there; want one each", lost, n)
 	}
 	runs := 0
@@ -98,7 +98,7 @@ func TestACommitWhoseReplyIsLostIsNotRepeated(t *testing.T) {
 	if _, err := s.Store.Once(t.Context(), f.a, "k", "POST /x", []byte("hash"), act); !errors.Is(err, schema.ErrUnavailable) {
 		t.Errorf("a lost reply to a request with a key: %v", err)
 	}
-	proxyURL.armed.Store(false)
+	proxy.armed.Store(false)
 	kept, err := s.Store.Once(t.Context(), f.a, "k", "POST /x", []byte("hash"), act)
 	if err != nil || kept == nil || kept.Status != made.Status || count() != 2 {
 		t.Errorf("%+v, %v, %d questions", kept, err, count())
@@ -110,15 +110,15 @@ func TestACommitWhoseReplyIsLostIsNotRepeated(t *testing.T) {
 func TestAReplyIsPaidForOnce(t *testing.T) {
 	f := setUp(t, store.Options{})
 	_, in := f.question(t, f.a, true)
-	way, through := newLossy(t, f.url)
-	way.once.Store(true)
+	proxy, through := newCommitDropper(t, f.url)
+	proxy.once.Store(true)
 	s := open(t, through, store.Options{})
 	reply, err := s.LedgerStore.Once(t.Context(), call(f, in), func(context.Context) (wire.LLMReply, error) {
-		way.armed.Store(true)
+		proxy.armed.Store(true)
 		return wire.LLMReply{Text: "five", Usage: schema.Usage{Provider: "openai", Model: "m", InputTokens: 7, OutputTokens: 3}}, nil
 	})
-	if err != nil || reply.Text != "five" || way.lost.Load() != 1 {
-		t.Errorf("%+v, %v, %d commits' replies were lost", reply, err, way.lost.Load())
+	if err != nil || reply.Text != "five" || proxy.lost.Load() != 1 {
+		t.Errorf("%+v, %v, %d commits' replies were lost", reply, err, proxy.lost.Load())
 	}
 	if u := f.usage(t, f.a); u.Day.Calls != 1 || u.Day.InputTokens != 7 || u.Day.OutputTokens != 3 {
 		t.Errorf("charged for %+v", u.Day)

@@ -195,7 +195,7 @@ UPDATE sources SET settings = $3, secrets = $4, secret_fields = $5, include = $6
        max_shorter = $11, every = $12, changes = '', due_at = CASE WHEN state = 'waiting' THEN now() END
 WHERE tenant_id = $1 AND id = $2`
 	retrySkippedSQL = `UPDATE source_items SET version = '', reason = '' WHERE tenant_id = $1 AND source_id = $2 AND reason <> ''`
-	// An item that is still to be fetched is described first, as one that moved: the place may say
+	// An item that is still to be fetched is described first, as one that moved: the source may say
 	// that its content has not changed.
 	relabelSQL = `
 UPDATE source_items SET pending = CASE pending WHEN 'fetch' THEN 'fetch' ELSE 'describe' END, moved = moved OR pending = 'fetch'
