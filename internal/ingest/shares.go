@@ -16,9 +16,11 @@ import (
 )
 
 const (
-	shareInterval = 250 * time.Millisecond // between two updates of the shares
-	idleInterval  = time.Second            // the same while no message leaves a stream
-	shareWindow   = 5 * time.Second        // over which the messages that leave a stream are counted
+	// Updates of the shares are shareInterval apart, and up to maxShareInterval while no message
+	// leaves a stream.
+	shareInterval    = 100 * time.Millisecond
+	maxShareInterval = time.Second
+	shareWindow      = 5 * time.Second // over which the messages that leave a stream are counted
 	// minWaiting is the number of messages that a stream may always have: enough for the first
 	// batches of a worker.
 	minWaiting = 128
@@ -29,8 +31,9 @@ const (
 
 // shares limits how many messages of a tenant the relay keeps in each work stream.
 type shares struct {
-	streams []*streamShare
-	next    time.Time // of the next update
+	streams  []*streamShare
+	next     time.Time     // of the next update
+	interval time.Duration // from the last update to the next
 }
 
 // streamShare is the limit in one stream: an equal part, among the subjects that have messages in
@@ -69,9 +72,10 @@ func (s *shares) update(ctx context.Context, js jetstream.JetStream, now time.Ti
 		}
 		drained = stream.update(state, now) || drained
 	}
-	if s.next = now.Add(idleInterval); drained {
-		s.next = now.Add(shareInterval)
+	if s.interval = min(2*s.interval, maxShareInterval); drained || s.interval == 0 {
+		s.interval = shareInterval
 	}
+	s.next = now.Add(s.interval)
 	return nil
 }
 
