@@ -146,9 +146,9 @@ func TestReadsOfAnErasedTenantAreRefused(t *testing.T) {
 	f.appendReads(t, schema.Principal{Tenant: schema.Nobody}, readsOf("nobody", 1))
 }
 
-// TestErasureWaitsForTheFirstReads: nothing refers to the tenant's row while a chain of reads is
-// begun.
-func TestErasureWaitsForTheFirstReads(t *testing.T) {
+// TestErasureWaitsForConcurrentFirstReads: nothing refers to the tenant's row while a chain of
+// reads is begun.
+func TestErasureWaitsForConcurrentFirstReads(t *testing.T) {
 	f := setUp(t, store.Options{})
 	admin := adminURL(t, f.url)
 	execute(t, admin, `CREATE FUNCTION held() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN NULL; END $$;

@@ -153,8 +153,8 @@ func TestWhatIsWithinARequestIsOneTransaction(t *testing.T) {
 	}
 }
 
-// TestAnExpiredKeyThatIsClaimedIsNotPurged: the purge waits for the request that claims it.
-func TestAnExpiredKeyThatIsClaimedIsNotPurged(t *testing.T) {
+// TestAnExpiredKeyClaimedDuringAPurgeStays: the purge waits for the request that claims it.
+func TestAnExpiredKeyClaimedDuringAPurgeStays(t *testing.T) {
 	f := setUp(t, store.Options{})
 	if _, _, err := f.once(f.a, "k", "POST /x", "hash", &schema.Reply{Status: 200}); err != nil {
 		t.Fatal(err)

@@ -345,8 +345,8 @@ func TestOldDeliveriesAreForgotten(t *testing.T) {
 	}
 }
 
-// TestAReplayedDeliveryIsNotForgotten: its deletion waits for the replay.
-func TestAReplayedDeliveryIsNotForgotten(t *testing.T) {
+// TestADeliveryReplayedDuringAPurgeStays: its deletion waits for the replay.
+func TestADeliveryReplayedDuringAPurgeStays(t *testing.T) {
 	f := setUp(t, store.Options{})
 	w := f.hook(t, f.a, nil, schema.WebhookQuestionFailed)
 	f.due(t, f.a, w, schema.WebhookQuestionFailed, 1)
