@@ -159,7 +159,7 @@ try {
   await button(dialog, "Unmap").click();
   await page.getByText("No user or group is like that.").waitFor();
   assert.equal(await read(document, ann), 404);
-  assert.match(await explained(page), /^no: They are nobody in the source/);
+  assert.match(await explained(page), /^no: They have no identity in the source/);
 
   step("every page fits a phone and a wall, and keeps nobody out, light or dark");
   const found = [];
@@ -268,7 +268,7 @@ async function permissions(page) {
   await page.getByRole("link", { name: "meetings.md" }).click();
   await page.locator(".facts .badge.ready").waitFor();
   assert.equal(await read(document, ann), 404);
-  assert.match(await explained(page), /^no: They are nobody in the source/);
+  assert.match(await explained(page), /^no: They have no identity in the source/);
 
   step("an unmapped user is found, and mapped to a key, after it was asked again");
   await page.getByRole("link", { name: "its source" }).click();
