@@ -171,21 +171,25 @@ func (r *relay) round(ctx context.Context) (more bool, published int, err error)
 	now := time.Now()
 	skip := slices.Collect(maps.Keys(r.full))
 	skip = slices.DeleteFunc(skip, func(s string) bool { return !now.Before(r.full[s].until) })
-	used := r.shares.used()
-	if len(r.done.Sent)+len(used) > 0 {
-		if err := r.shares.update(ctx, r.js, now); err != nil {
+	if len(r.shares.used()) > 0 {
+		if err := r.shares.update(ctx, r.js, nil, now); err != nil {
 			return false, 0, errors.Join(err, r.settle(ctx))
 		}
-		used = r.shares.used()
+		skip = append(skip, r.shares.used()...)
 	}
-	skip = append(skip, used...)
 	taken, err := r.outbox.RelayOutbox(ctx, r.done, batch.Round{Lease: r.lease, After: r.after, Skip: skip,
 		PerSubject: relayPerSubject, Limit: relayRows, Subjects: relaySubjects})
 	if err != nil {
 		return false, 0, err
 	}
 	r.after = taken.After
-	sent, failure := r.publish(ctx, taken.Messages)
+	var sent []int64
+	var failure error
+	if len(taken.Messages) > 0 {
+		if failure = r.shares.update(ctx, r.js, taken.Messages, now); failure == nil {
+			sent, failure = r.publish(ctx, r.shares.take(taken.Messages))
+		}
+	}
 	r.done = batch.Relayed{Holder: r.lease.Holder, Sent: sent, Subjects: taken.Subjects}
 	if failure != nil { // release the subjects to other relays while this one pauses
 		failure = errors.Join(failure, r.settle(ctx))
@@ -221,7 +225,6 @@ func (r *relay) publish(ctx context.Context, messages []batch.Message) (sent []i
 		select {
 		case <-future.Ok():
 			sent = append(sent, messages[i].ID)
-			r.shares.sent(messages[i].Subject)
 			if refused[messages[i].Subject] == nil {
 				delete(r.full, messages[i].Subject)
 			}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/sluice-rag/sluice/internal/ingest/batch"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
@@ -43,7 +44,7 @@ type streamShare struct {
 	stream       jetstream.Stream
 	removed      []removed         // oldest first
 	share        uint64            // messages that a subject may have
-	messages     map[string]uint64 // those that it has, by subject; never more than that by much
+	messages     map[string]uint64 // those that it has, by subject
 }
 
 // removed is how many messages have left a stream since its creation, at a time.
@@ -59,8 +60,9 @@ func newShares() *shares {
 	}}
 }
 
-// update reads the state of the streams and computes the shares, if it is time.
-func (s *shares) update(ctx context.Context, js jetstream.JetStream, now time.Time) error {
+// update reads the state of the streams and computes the shares, if it is time. The relay is about
+// to publish messages, whose subjects get a share, too.
+func (s *shares) update(ctx context.Context, js jetstream.JetStream, messages []batch.Message, now time.Time) error {
 	if now.Before(s.next) {
 		return nil
 	}
@@ -70,7 +72,7 @@ func (s *shares) update(ctx context.Context, js jetstream.JetStream, now time.Ti
 		if err != nil {
 			return fmt.Errorf("count the messages in stream %s: %w", stream.name, err)
 		}
-		drained = stream.update(state, now) || drained
+		drained = stream.update(state, messages, now) || drained
 	}
 	if s.interval = min(2*s.interval, maxShareInterval); drained || s.interval == 0 {
 		s.interval = shareInterval
@@ -95,7 +97,7 @@ func (s *streamShare) state(ctx context.Context, js jetstream.JetStream) (jetstr
 }
 
 // update computes the share. It reports whether messages have left the stream since the last call.
-func (s *streamShare) update(state jetstream.StreamState, now time.Time) (drained bool) {
+func (s *streamShare) update(state jetstream.StreamState, messages []batch.Message, now time.Time) (drained bool) {
 	n := state.LastSeq - min(state.Msgs, state.LastSeq)
 	if last := len(s.removed) - 1; last >= 0 {
 		drained = n != s.removed[last].n
@@ -111,18 +113,39 @@ func (s *streamShare) update(state jetstream.StreamState, now time.Time) (draine
 	if s.messages == nil {
 		s.messages = map[string]uint64{}
 	}
+	for _, m := range messages {
+		if strings.HasPrefix(m.Subject, s.prefix) {
+			s.messages[m.Subject] += 0
+		}
+	}
 	waiting := max(2*(n-s.removed[0].n), minWaiting)
 	s.share = max(waiting/max(uint64(len(s.messages)), 1), minShare)
 	return drained
 }
 
-// sent counts a message that was published after the last update.
-func (s *shares) sent(subject string) {
-	for _, stream := range s.streams {
-		if strings.HasPrefix(subject, stream.prefix) && stream.messages != nil {
-			stream.messages[subject]++
+// take returns those of the messages that fit in the shares of their subjects, and counts them as
+// published. Those of other streams all fit.
+func (s *shares) take(messages []batch.Message) []batch.Message {
+	out := make([]batch.Message, 0, len(messages))
+	for _, m := range messages {
+		if s.fits(m.Subject) {
+			out = append(out, m)
 		}
 	}
+	return out
+}
+
+func (s *shares) fits(subject string) bool {
+	for _, stream := range s.streams {
+		if !strings.HasPrefix(subject, stream.prefix) || stream.messages == nil {
+			continue
+		}
+		if stream.messages[subject] >= stream.share {
+			return false
+		}
+		stream.messages[subject]++
+	}
+	return true
 }
 
 // used returns the subjects that have their share, or more.

@@ -2,10 +2,14 @@ package ingest
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/sluice-rag/sluice/internal/ingest/batch"
 )
 
 func TestSharesFollowWhatLeavesAStream(t *testing.T) {
@@ -35,29 +39,34 @@ func TestSharesFollowWhatLeavesAStream(t *testing.T) {
 		{"another stream", 10 * time.Second, state(10, 10, 1), minWaiting, true},
 		{"which is emptied", 11 * time.Second, state(110, 0, 1), 220, true},
 	} {
-		drained := s.update(c.state, start.Add(c.after))
+		drained := s.update(c.state, nil, start.Add(c.after))
 		if s.share != c.share || drained != c.drained {
 			t.Errorf("%s: share %d, drained %v, want %d and %v", c.name, s.share, drained, c.share, c.drained)
 		}
 	}
 }
 
-func TestSharesCountWhatIsSent(t *testing.T) {
-	s := newShares()
-	s.sent("sluice.ingest.a") // unknown shares limit nothing
-	if used := s.used(); len(used) != 0 {
-		t.Errorf("used before the first update: %v", used)
-	}
-	s.streams[0].update(jetstream.StreamState{LastSeq: 1, Msgs: 1, Subjects: map[string]uint64{"sluice.ingest.a": 1}}, time.Now())
-	for range minWaiting - 1 {
-		if used := s.used(); len(used) != 0 {
-			t.Fatalf("used too early: %v", used)
+func TestMessagesFitInTheSharesOfTheirSubjects(t *testing.T) {
+	var messages []batch.Message
+	for range minWaiting {
+		for _, subject := range []string{"sluice.ingest.a", "sluice.ingest.b", "sluice.questions.a", "sluice.events.a.x"} {
+			messages = append(messages, batch.Message{Subject: subject})
 		}
-		s.sent("sluice.ingest.a")
-		s.sent("sluice.events.a.x")
-		s.sent("sluice.questions.a")
 	}
-	if used := s.used(); len(used) != 1 || used[0] != "sluice.ingest.a" {
+	s := newShares()
+	if n := len(s.take(messages)); n != len(messages) { // unknown shares limit nothing
+		t.Errorf("%d messages fit before the first update", n)
+	}
+	s.streams[0].update(jetstream.StreamState{LastSeq: 1, Msgs: 1, Subjects: map[string]uint64{"sluice.ingest.a": 1}}, messages, time.Now())
+	count := map[string]int{}
+	for _, m := range s.take(messages) {
+		count[m.Subject]++
+	}
+	want := map[string]int{"sluice.ingest.a": minWaiting/2 - 1, "sluice.ingest.b": minWaiting / 2, "sluice.questions.a": minWaiting, "sluice.events.a.x": minWaiting}
+	if !maps.Equal(count, want) {
+		t.Errorf("%v fit, want %v", count, want)
+	}
+	if used := slices.Sorted(slices.Values(s.used())); !slices.Equal(used, []string{"sluice.ingest.a", "sluice.ingest.b"}) {
 		t.Errorf("used: %v", used)
 	}
 }

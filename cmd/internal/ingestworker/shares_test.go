@@ -53,7 +53,7 @@ func TestATenantWaitsForFewMessagesOfOthers(t *testing.T) {
 		m, err := messages.Next(jetstream.NextContext(waittest.Context(t)))
 		w.ok(err)
 		w.ok(m.Ack())
-		if m.Subject() == late && n > 600 {
+		if m.Subject() == late && n > 200 {
 			t.Errorf("the late message came behind %d others", n)
 		}
 		var number int
