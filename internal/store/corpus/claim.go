@@ -16,31 +16,34 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// The lookups are written so that Postgres uses the primary key: an array of ids, and a condition
-// on the state that no partial index matches.
+// The statements of a batch find each row by its primary key, whatever the planner believes of the
+// tables' sizes: they read rows in a LATERAL subquery with a LIMIT, which is run for each id, and
+// change them by arrays, in which array_position finds a row's values. Joins would be planned as
+// comparisons of all of a tenant's rows, or of all of the batch's, with each other.
 const claimSQL = `
-WITH wanted AS (
-    SELECT v.id, v.attempt, v.document_id, v.collection_id, d.external_id, d.deleted_at IS NOT NULL OR EXISTS (
-        SELECT FROM collections c WHERE c.tenant_id = v.tenant_id AND c.id = v.collection_id AND c.deleted_at IS NOT NULL) AS gone
-    FROM unnest($1::uuid[], $2::int[]) AS w(id, attempt)
-    JOIN versions v ON v.id = w.id AND v.attempt = w.attempt
-    JOIN documents d ON d.id = v.document_id
-    WHERE v.id = ANY ($1) AND (v.state = 'queued') IS TRUE
-    ORDER BY v.id
-    FOR UPDATE OF v
+WITH wanted AS MATERIALIZED (
+    SELECT v.*, d.external_id, CASE WHEN d.gone THEN 'cancelled' ELSE 'processing' END AS state
+    FROM (SELECT * FROM unnest($1::uuid[], $2::int[]) AS w(id, attempt) ORDER BY id) w
+    CROSS JOIN LATERAL (
+        SELECT tenant_id, id, attempt, document_id, collection_id, trace FROM versions
+        WHERE id = w.id AND attempt = w.attempt AND (state = 'queued') IS TRUE LIMIT 1 FOR UPDATE) v
+    CROSS JOIN LATERAL (
+        SELECT external_id, deleted_at IS NOT NULL OR EXISTS (
+            SELECT FROM collections c WHERE c.tenant_id = v.tenant_id AND c.id = v.collection_id AND c.deleted_at IS NOT NULL) AS gone
+        FROM documents WHERE id = v.document_id LIMIT 1) d
 ), moved AS (
-    UPDATE versions v
-    SET state = CASE WHEN gone THEN 'cancelled' ELSE 'processing' END,
-        finished_at = CASE WHEN gone THEN now() END
-    FROM wanted w WHERE v.id = w.id
-    RETURNING v.tenant_id, v.id, v.attempt, v.document_id, v.collection_id, w.external_id, v.state, v.trace
+    UPDATE versions
+    SET (state, finished_at) = (
+        SELECT CASE WHEN gone THEN 'cancelled' ELSE 'processing' END, CASE WHEN gone THEN now() END
+        FROM (SELECT id = ANY (ARRAY(SELECT id FROM wanted WHERE state = 'cancelled')) AS gone) g)
+    WHERE id = ANY (ARRAY(SELECT id FROM wanted))
 ), leased AS (
     INSERT INTO leases (tenant_id, subject_id, kind, attempt, holder, expires_at)
-    SELECT tenant_id, id, 'version', attempt, $3, now() + $4 FROM moved WHERE state = 'processing'
+    SELECT tenant_id, id, 'version', attempt, $3, now() + $4 FROM wanted WHERE state = 'processing'
     ON CONFLICT (tenant_id, subject_id) DO UPDATE
     SET attempt = excluded.attempt, holder = excluded.holder, expires_at = excluded.expires_at
 )
-SELECT id, attempt, document_id, collection_id, external_id, state, coalesce(trace, '') FROM moved ORDER BY id`
+SELECT id, attempt, document_id, collection_id, external_id, state, coalesce(trace, '') FROM wanted ORDER BY id`
 
 // asyncCommitSQL lets a transaction commit without waiting for the disk: claims, leases and notes
 // that a crash of the database undoes are detected and repeated. Plans are made once, as for
@@ -100,15 +103,17 @@ func (s *CorpusStore) ReleaseVersions(ctx context.Context, tenant uuid.UUID, ite
 // other within moments.
 const extendSQL = `
 WITH current AS MATERIALIZED (
-    SELECT l.subject_id, l.attempt, l.holder = $3 AND l.expires_at > now() + $4::interval * 0.875 AS fresh
-    FROM unnest($1::uuid[], $2::int[]) AS w(id, attempt)
-    JOIN versions v ON v.id = ANY ($1) AND v.id = w.id AND v.attempt = w.attempt AND (v.state = 'processing') IS TRUE
-    JOIN leases l ON l.subject_id = w.id AND l.attempt = w.attempt AND l.kind = 'version'
+    SELECT l.subject_id, l.fresh FROM unnest($1::uuid[], $2::int[]) AS w(id, attempt)
+    CROSS JOIN LATERAL (
+        SELECT FROM versions WHERE id = w.id AND attempt = w.attempt AND (state = 'processing') IS TRUE LIMIT 1) v
+    CROSS JOIN LATERAL (
+        SELECT subject_id, holder = $3 AND expires_at > now() + $4::interval * 0.875 AS fresh
+        FROM leases WHERE subject_id = w.id AND attempt = w.attempt AND kind = 'version' LIMIT 1) l
 ), extended AS (
-    UPDATE leases l SET holder = $3, expires_at = now() + $4::interval
-    FROM current c
-    WHERE NOT c.fresh AND l.subject_id = c.subject_id AND l.attempt = c.attempt AND l.kind = 'version'
-    RETURNING l.subject_id
+    UPDATE leases SET holder = $3, expires_at = now() + $4::interval
+    WHERE subject_id = ANY (ARRAY(SELECT subject_id FROM current WHERE NOT fresh))
+      AND attempt = ($2::int[])[array_position($1::uuid[], subject_id)] AND kind = 'version'
+    RETURNING subject_id
 )
 SELECT subject_id FROM current WHERE fresh UNION ALL SELECT subject_id FROM extended`
 

@@ -18,15 +18,24 @@ const (
 	sourcesSQL = `
 SELECT v.id, v.attempt, coalesce(nullif(v.file_name, ''), d.external_id), v.title, v.media_type, c.language, v.sha256, a.version_id IS NOT NULL
 FROM unnest($1::uuid[], $2::int[]) AS w(id, attempt)
-JOIN versions v ON v.id = ANY ($1) AND v.id = w.id AND v.attempt = w.attempt
-JOIN documents d ON d.id = v.document_id
-JOIN collections c ON c.tenant_id = d.tenant_id AND c.id = d.collection_id
-LEFT JOIN artifacts a ON a.version_id = v.id AND a.attempt = v.attempt AND a.stage = 'parsed'
+CROSS JOIN LATERAL (SELECT * FROM versions WHERE id = w.id AND attempt = w.attempt LIMIT 1) v
+CROSS JOIN LATERAL (SELECT * FROM documents WHERE id = v.document_id LIMIT 1) d
+CROSS JOIN LATERAL (SELECT * FROM collections WHERE tenant_id = d.tenant_id AND id = d.collection_id LIMIT 1) c
+LEFT JOIN LATERAL (
+    SELECT version_id FROM artifacts WHERE version_id = w.id AND attempt = w.attempt AND stage = 'parsed' LIMIT 1) a ON true
 ORDER BY v.id`
 	artifactsSQL = `
 SELECT a.version_id, a.data FROM unnest($1::uuid[], $2::int[]) AS w(id, attempt)
-JOIN artifacts a ON a.version_id = w.id AND a.attempt = w.attempt
-WHERE a.stage = $3`
+CROSS JOIN LATERAL (
+    SELECT version_id, data FROM artifacts WHERE version_id = w.id AND attempt = w.attempt AND stage = $3 LIMIT 1) a`
+	saveArtifactsSQL = `
+INSERT INTO artifacts (tenant_id, version_id, attempt, stage, data)
+SELECT $1, w.id, w.attempt, $2, w.data FROM unnest($3::uuid[], $4::int[], $5::bytea[]) AS w(id, attempt, data)
+CROSS JOIN LATERAL (
+    SELECT FROM versions WHERE id = w.id AND attempt = w.attempt AND (state = 'processing') IS TRUE LIMIT 1) v
+ON CONFLICT DO NOTHING`
+	resetParsesSQL = `
+UPDATE versions SET parses = 0 WHERE id = ANY ($1) AND attempt = ($2::int[])[array_position($1::uuid[], id)] AND parses <> 0`
 )
 
 // Sources returns the data of versions that the parser needs.
@@ -65,18 +74,20 @@ func (s *CorpusStore) Blobs(ctx context.Context, tenant uuid.UUID, hashes [][]by
 // As everywhere, the versions' rows are locked before the leases'.
 const (
 	deathsSQL = `
-SELECT v.id, v.parses FROM unnest($1::uuid[], $2::int[]) AS w(id, attempt)
-JOIN versions v ON v.id = ANY ($1) AND v.id = w.id AND v.attempt = w.attempt AND (v.state = 'processing') IS TRUE
-ORDER BY v.id FOR UPDATE OF v`
+SELECT v.id, v.parses FROM (SELECT * FROM unnest($1::uuid[], $2::int[]) AS w(id, attempt) ORDER BY id) w
+CROSS JOIN LATERAL (
+    SELECT id, parses FROM versions
+    WHERE id = w.id AND attempt = w.attempt AND (state = 'processing') IS TRUE LIMIT 1 FOR UPDATE) v`
 	// Another holder that is dead, since its session's advisory lock is gone, died before it ended
 	// the parse.
 	beginParsesSQL = `
 WITH before AS (
     SELECT l.subject_id, l.parsing FROM unnest($1::uuid[], $2::int[]) AS w(id, attempt)
-    JOIN leases l ON l.subject_id = ANY ($1) AND l.subject_id = w.id AND l.attempt = w.attempt AND l.kind = 'version'
+    CROSS JOIN LATERAL (
+        SELECT subject_id, parsing FROM leases WHERE subject_id = w.id AND attempt = w.attempt AND kind = 'version' LIMIT 1) l
 ), noted AS (
-    UPDATE leases l SET parsing = $3 FROM unnest($1::uuid[], $2::int[]) AS w(id, attempt)
-    WHERE l.subject_id = ANY ($1) AND l.subject_id = w.id AND l.attempt = w.attempt AND l.kind = 'version'
+    UPDATE leases SET parsing = $3
+    WHERE subject_id = ANY ($1) AND attempt = ($2::int[])[array_position($1::uuid[], subject_id)] AND kind = 'version'
 )
 SELECT subject_id FROM before
 WHERE parsing <> $3 AND NOT EXISTS (
@@ -96,8 +107,8 @@ WHERE v.id = ANY($1) AND h.tenant_id = v.tenant_id AND h.subject_id = v.id AND h
 UPDATE versions v SET parses = v.parses + 1 FROM unnest($1::uuid[], $2::int[]) AS w(id, attempt)
 WHERE v.id = ANY ($3) AND v.id = w.id AND v.attempt = w.attempt AND (v.state = 'processing') IS TRUE RETURNING v.id, v.parses`
 	endParsesSQL = `
-UPDATE leases l SET parsing = NULL FROM unnest($1::uuid[], $2::int[]) AS w(id, attempt)
-WHERE l.subject_id = w.id AND l.attempt = w.attempt AND l.kind = 'version' AND l.parsing = coalesce($3, l.parsing)`
+UPDATE leases SET parsing = NULL
+WHERE subject_id = ANY ($1) AND attempt = ($2::int[])[array_position($1::uuid[], subject_id)] AND kind = 'version' AND parsing = coalesce($3, parsing)`
 )
 
 // BeginParses records that holder begins to parse versions, and that it has ended the parses in
@@ -187,18 +198,10 @@ func (s *CorpusStore) SaveArtifacts(ctx context.Context, tenant uuid.UUID, stage
 		b := &pgx.Batch{}
 		b.Queue(asyncCommitSQL)
 		if stage == batch.StageParsed {
-			b.Queue(`
-				UPDATE versions v SET parses = 0
-				FROM unnest($1::uuid[], $2::int[]) AS w(id, attempt)
-				WHERE v.id = ANY ($1) AND v.id = w.id AND v.attempt = w.attempt AND v.parses <> 0`, ids, attempts)
+			b.Queue(resetParsesSQL, ids, attempts)
 			b.Queue(endParsesSQL, ids, attempts, nil)
 		}
-		b.Queue(`
-			INSERT INTO artifacts (tenant_id, version_id, attempt, stage, data)
-			SELECT $1, w.id, w.attempt, $2, w.data
-			FROM unnest($3::uuid[], $4::int[], $5::bytea[]) AS w(id, attempt, data)
-			JOIN versions v ON v.id = ANY ($3) AND v.id = w.id AND v.attempt = w.attempt AND (v.state = 'processing') IS TRUE
-			ON CONFLICT DO NOTHING`, tenant, stage, ids, attempts, data)
+		b.Queue(saveArtifactsSQL, tenant, stage, ids, attempts, data)
 		return tx.SendBatch(ctx, b).Close()
 	})
 }

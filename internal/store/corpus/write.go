@@ -77,19 +77,17 @@ func cause(err error) string {
 
 const (
 	readySQL = `
-UPDATE versions v
-SET state = 'ready', finished_at = now(), media_type = w.media, pages = w.pages,
-    title = CASE WHEN v.title = '' THEN w.title ELSE v.title END,
-    section_count = w.sections, passage_count = w.passages,
-    warnings = ARRAY(SELECT jsonb_array_elements_text(w.warnings::jsonb)), unencoded = w.unencoded
-FROM unnest($1::uuid[], $2::text[], $3::text[], $4::int[], $5::int[], $6::int[], $7::text[], $8::bool[])
-     AS w(id, title, media, pages, sections, passages, warnings, unencoded)
-WHERE v.id = ANY ($1) AND v.id = w.id`
+UPDATE versions
+SET state = 'ready', finished_at = now(),
+    (title, media_type, pages, section_count, passage_count, warnings, unencoded) = (
+        SELECT CASE WHEN title = '' THEN ($2::text[])[n] ELSE title END, ($3::text[])[n], ($4::int[])[n], ($5::int[])[n], ($6::int[])[n],
+               ARRAY(SELECT jsonb_array_elements_text(($7::text[])[n]::jsonb)), ($8::bool[])[n]
+        FROM array_position($1::uuid[], id) AS n)
+WHERE id = ANY ($1)`
 	supersedeSQL     = `UPDATE versions SET state = 'superseded', finished_at = now() WHERE id = ANY($1) AND state = 'ready'`
 	supersedeLateSQL = `UPDATE versions SET state = 'superseded', finished_at = now() WHERE id = ANY($1)`
 	moveDocumentsSQL = `
-UPDATE documents d SET live_version_id = w.version, updated_at = now()
-FROM unnest($1::uuid[], $2::uuid[]) AS w(id, version) WHERE d.id = ANY ($1) AND d.id = w.id`
+UPDATE documents SET live_version_id = ($2::uuid[])[array_position($1::uuid[], id)], updated_at = now() WHERE id = ANY ($1)`
 )
 
 func (s *CorpusStore) writeVersions(ctx context.Context, tenant, collection uuid.UUID, recipe batch.Recipe, docs []batch.Document) ([]wire.Outcome, error) {
