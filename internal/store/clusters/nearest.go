@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/google/uuid"
@@ -16,6 +17,7 @@ import (
 	"github.com/pgvector/pgvector-go"
 
 	"github.com/sluice-rag/sluice/internal/cluster"
+	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/store"
 )
 
@@ -47,14 +49,25 @@ SELECT p.section_id, n.distance FROM (
     SELECT v.passage_id, v.embedding <#> $4 AS distance FROM %s v
     WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.generation = $3 AND v.shard = ANY ($5)
     ORDER BY v.embedding <#> $4 LIMIT 32) n
-JOIN passages p ON p.tenant_id = $1 AND p.id = n.passage_id
+CROSS JOIN LATERAL (SELECT id, section_id FROM passages WHERE tenant_id = $1 AND id = n.passage_id LIMIT 1) p
 ORDER BY n.distance, p.id`
+
+	// The vectors that nearPassagesSQL searches, for many sections at once.
+	allVectorsSQL = `
+SELECT v.passage_id, v.embedding FROM %s v
+WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.generation = $3 AND v.shard = ANY ($4)`
+	sectionsOfSQL = `
+SELECT k.id, p.section_id FROM unnest($2::uuid[]) AS k(id)
+CROSS JOIN LATERAL (SELECT section_id FROM passages WHERE tenant_id = $1 AND id = k.id LIMIT 1) p`
 
 	nearestSections = 4  // neighbours per section
 	nearPassages    = 32 // passages that are read to find them
 	// The most vectors that one call compares, and the most sections that it searches a graph for.
 	comparedVectors = 1_000_000
 	askedGraph      = 200
+
+	scannedTogether = 8   // sections for which reading all vectors once takes less time than searches
+	scannedBlock    = 512 // vectors that are compared at a time
 )
 
 // nearPassage is the section of a passage and the distance of its vector.
@@ -136,26 +149,19 @@ func (c clustering) nearest(ctx context.Context, sections []cluster.PositionedMe
 		}
 		ask = int(comparedVectors / max(passages, 1))
 	}
-	sql := fmt.Sprintf(nearPassagesSQL, where.table())
-	for i, id := range found[:min(len(found), ask)] {
-		var near []nearPassage
-		for _, shards := range parts {
-			rows, err := c.tx.Query(ctx, sql, c.tenant, c.collection, c.generation, pgvector.NewHalfVector(vectors[i]), shards)
-			if err != nil {
-				return nil, fmt.Errorf("find sections near to %s: %w", id, err)
-			}
-			found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[nearPassage])
-			if err != nil {
-				return nil, fmt.Errorf("find sections near to %s: %w", id, err)
-			}
-			near = append(near, found...)
-		}
-		if len(parts) > 1 {
-			slices.SortStableFunc(near, func(a, b nearPassage) int { return cmp.Compare(a.Distance, b.Distance) })
-			near = near[:min(len(near), nearPassages)]
-		}
+	asked := found[:min(len(found), ask)]
+	var near [][]nearPassage
+	if len(where.graphs) == 0 && len(asked) >= scannedTogether {
+		near, err = c.scan(ctx, where, vectors[:len(asked)])
+	} else {
+		near, err = c.search(ctx, where, parts, vectors[:len(asked)])
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i, id := range asked {
 		seen := map[uuid.UUID]bool{id: true}
-		for _, n := range near {
+		for _, n := range near[i] {
 			if !seen[n.Section] && len(seen) <= nearestSections {
 				out = append(out, cluster.Edge{A: id, B: n.Section, Relation: cluster.Nearest, Rank: uint8(len(seen) - 1)})
 				seen[n.Section] = true
@@ -163,4 +169,95 @@ func (c clustering) nearest(ctx context.Context, sections []cluster.PositionedMe
 		}
 	}
 	return out, nil
+}
+
+// search finds the passages near to each vector by statements of their own, which may use the
+// graphs.
+func (c clustering) search(ctx context.Context, where *vectorsOf, parts [][]uuid.UUID, vectors [][]float32) ([][]nearPassage, error) {
+	sql := fmt.Sprintf(nearPassagesSQL, where.table())
+	out := make([][]nearPassage, len(vectors))
+	for i, v := range vectors {
+		for _, shards := range parts {
+			rows, err := c.tx.Query(ctx, sql, c.tenant, c.collection, c.generation, pgvector.NewHalfVector(v), shards)
+			if err != nil {
+				return nil, fmt.Errorf("find near passages: %w", err)
+			}
+			found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[nearPassage])
+			if err != nil {
+				return nil, fmt.Errorf("find near passages: %w", err)
+			}
+			out[i] = append(out[i], found...)
+		}
+		if len(parts) > 1 {
+			slices.SortStableFunc(out[i], func(a, b nearPassage) int { return cmp.Compare(a.Distance, b.Distance) })
+			out[i] = out[i][:min(len(out[i]), nearPassages)]
+		}
+	}
+	return out, nil
+}
+
+// scan is search for many vectors, without graphs: it reads the collection's vectors once.
+func (c clustering) scan(ctx context.Context, where *vectorsOf, vectors [][]float32) ([][]nearPassage, error) {
+	tops := make([]*dense.Top, len(vectors))
+	for i, v := range vectors {
+		tops[i] = dense.NewTop(v, nearPassages)
+	}
+	block := &dense.Block{IDs: make([]uuid.UUID, scannedBlock), Data: make([]uint16, scannedBlock*where.dimension), Dimension: where.dimension}
+	filled := 0
+	compare := func() {
+		for _, top := range tops {
+			top.Scan(0, block, 0, filled)
+		}
+		filled = 0
+	}
+	rows, err := c.tx.Query(ctx, fmt.Sprintf(allVectorsSQL, where.table()), c.tenant, c.collection, c.generation, where.bare)
+	if err != nil {
+		return nil, fmt.Errorf("read the vectors of the collection: %w", err)
+	}
+	var id uuid.UUID
+	var v pgvector.HalfVector
+	if _, err := pgx.ForEachRow(rows, []any{&id, &v}, func() error {
+		block.Fill(filled, id, v.Slice())
+		if filled++; filled == scannedBlock {
+			compare()
+		}
+		return ctx.Err()
+	}); err != nil {
+		return nil, fmt.Errorf("read the vectors of the collection: %w", err)
+	}
+	compare()
+	found := make([][]dense.Neighbour, len(tops))
+	sections := map[uuid.UUID]uuid.UUID{} // by passage
+	for i, top := range tops {
+		found[i] = top.Neighbours()
+		for _, n := range found[i] {
+			sections[n.ID] = uuid.Nil
+		}
+	}
+	if err := c.sectionsOf(ctx, sections); err != nil {
+		return nil, err
+	}
+	out := make([][]nearPassage, len(tops))
+	for i := range found {
+		for _, n := range found[i] {
+			if s := sections[n.ID]; s != uuid.Nil {
+				out[i] = append(out[i], nearPassage{Section: s, Distance: -float64(n.Similarity)})
+			}
+		}
+	}
+	return out, nil
+}
+
+// sectionsOf sets the sections of the passages that are the keys of a map.
+func (c clustering) sectionsOf(ctx context.Context, passages map[uuid.UUID]uuid.UUID) error {
+	rows, err := c.tx.Query(ctx, sectionsOfSQL, c.tenant, slices.Collect(maps.Keys(passages)))
+	if err != nil {
+		return fmt.Errorf("read the sections of near passages: %w", err)
+	}
+	var passage, section uuid.UUID
+	_, err = pgx.ForEachRow(rows, []any{&passage, &section}, func() error {
+		passages[passage] = section
+		return nil
+	})
+	return store.Wrap(err, "read the sections of near passages")
 }

@@ -23,7 +23,7 @@ SELECT s.id, s.version_id, s.ordinal, s.tokens FROM unnest($2::uuid[]) AS k(id)
 CROSS JOIN LATERAL (
     SELECT s.id, s.version_id, s.ordinal, s.tokens FROM sections s WHERE s.tenant_id = $1 AND s.version_id = k.id OFFSET 0) s
 WHERE NOT EXISTS (
-    SELECT FROM cluster_members m WHERE m.tenant_id = $1 AND m.section_id = s.id AND m.generation = $3)
+    SELECT FROM cluster_members m WHERE m.tenant_id = $1 AND m.section_id = s.id AND m.generation = $3 OFFSET 0)
 ORDER BY s.version_id, s.ordinal`
 	clustersOfVersionsSQL = `
 SELECT DISTINCT cluster_id FROM cluster_members WHERE tenant_id = $1 AND generation = $2 AND version_id = ANY ($3)`
