@@ -27,15 +27,16 @@ const (
 	shareCollectionSQL = `
 SELECT t.max_documents, t.max_bytes FROM collections c JOIN tenants t ON t.id = c.tenant_id
 WHERE c.tenant_id = $1 AND c.id = $2 AND c.deleted_at IS NULL FOR SHARE OF c`
+	// A document that is added has its first version, which the transaction adds later.
 	addDocumentsSQL = `
-INSERT INTO documents (tenant_id, id, collection_id, external_id)
-SELECT $1, n.id, $2, n.external_id FROM unnest($3::uuid[], $4::text[]) AS n (id, external_id)
+INSERT INTO documents (tenant_id, id, collection_id, external_id, last_version_id, last_number)
+SELECT $1, n.id, $2, n.external_id, n.version_id, 1 FROM unnest($3::uuid[], $4::text[], $5::uuid[]) AS n (id, external_id, version_id)
 ON CONFLICT (tenant_id, collection_id, external_id) DO NOTHING`
 	lockDocumentsSQL = `
 SELECT id FROM documents WHERE tenant_id = $1 AND collection_id = $2 AND external_id = ANY ($3) ORDER BY id FOR UPDATE`
 	// A statement of its own after the locks, so that it sees what earlier transactions wrote.
 	currentVersionsSQL = `
-SELECT d.external_id, d.id, d.last_number, d.last_number = 0 OR d.deleted_at IS NOT NULL, v.id, v.state, v.fingerprint
+SELECT d.external_id, d.id, d.last_number, d.last_version_id, d.deleted_at IS NOT NULL, v.id, v.state, v.fingerprint
 FROM documents d
 LEFT JOIN LATERAL (
     SELECT v.id, v.state, v.fingerprint FROM versions v
@@ -67,9 +68,9 @@ FROM unnest($4::uuid[], $5::uuid[], $6::int[], $7::text[], $8::text[], $9::text[
             $12::text[], $13::bytea[], $14::bigint[], $15::text[], $16::text[]::jsonb[])
      AS n (id, document_id, number, state, reason_code, reason, title, file_name, media_type, sha256, bytes, fingerprint, metadata)`
 	setNewestSQL = `
-UPDATE documents d SET last_version_id = n.version_id, last_number = n.number, updated_at = now(), deleted_at = NULL
-FROM unnest($2::uuid[], $3::uuid[], $4::int[]) AS n (id, version_id, number)
-WHERE d.tenant_id = $1 AND d.id = n.id`
+UPDATE documents SET updated_at = now(), deleted_at = NULL,
+    (last_version_id, last_number) = (SELECT ($3::uuid[])[n], ($4::int[])[n] FROM array_position($2::uuid[], id) AS n)
+WHERE tenant_id = $1 AND id = ANY ($2)`
 	// The previous versions of documents that have any.
 	unsetNewestSQL = `
 WITH before AS (
@@ -90,6 +91,7 @@ type item struct {
 	document uuid.UUID
 	number   int
 	version  uuid.UUID
+	added    bool // the document did not exist
 	fresh    bool // the document counts as new: it did not exist, or was deleted
 	result   schema.Uploaded
 }
@@ -232,15 +234,16 @@ func (w *uploadRun) run(ctx context.Context, items []*item) error {
 // lock creates and locks the documents, and finds which uploads are unchanged.
 func (w *uploadRun) lock(ctx context.Context, items []*item) error {
 	tenant := w.principal.Tenant
-	ids, names := make([]uuid.UUID, len(items)), make([]string, len(items))
+	ids, names, versions := make([]uuid.UUID, len(items)), make([]string, len(items)), make([]uuid.UUID, len(items))
 	byName := make(map[string]*item, len(items))
 	for i, it := range items {
-		ids[i], names[i] = schema.NewID(), it.ExternalID
+		it.version = schema.NewID()
+		ids[i], names[i], versions[i] = schema.NewID(), it.ExternalID, it.version
 		byName[it.ExternalID] = it
 	}
 	batch := &pgx.Batch{}
 	batch.Queue(shareCollectionSQL, tenant, w.collection)
-	batch.Queue(addDocumentsSQL, tenant, w.collection, ids, names)
+	batch.Queue(addDocumentsSQL, tenant, w.collection, ids, names, versions)
 	batch.Queue(lockDocumentsSQL, tenant, w.collection, names)
 	batch.Queue(currentVersionsSQL, tenant, w.collection, names)
 	results := w.tx.SendBatch(ctx, batch)
@@ -262,16 +265,21 @@ func (w *uploadRun) lock(ctx context.Context, items []*item) error {
 		name        string
 		document    uuid.UUID
 		number      int
-		fresh       bool
+		last        *uuid.UUID
+		deleted     bool
 		version     *uuid.UUID
 		state       *schema.State
 		fingerprint *string
 		found       int
 	)
-	_, err = pgx.ForEachRow(rows, []any{&name, &document, &number, &fresh, &version, &state, &fingerprint}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&name, &document, &number, &last, &deleted, &version, &state, &fingerprint}, func() error {
 		it := byName[name]
 		found++
-		it.document, it.number, it.version, it.fresh = document, number+1, schema.NewID(), fresh
+		it.document, it.added = document, last != nil && *last == it.version
+		it.fresh = it.added || number == 0 || deleted
+		if it.number = number; !it.added {
+			it.number++
+		}
 		it.result = schema.Uploaded{ExternalID: name, Document: document, Version: it.version, State: schema.StateQueued}
 		switch {
 		case fingerprint != nil && *fingerprint == it.Fingerprint:
@@ -371,6 +379,8 @@ func (w *uploadRun) queueVersions(ctx context.Context, batch *pgx.Batch, items [
 		tenant                            = w.principal.Tenant
 		ids, of                           []uuid.UUID
 		numbers                           []int
+		newer, newerIDs                   []uuid.UUID // documents that existed before, and their new versions
+		newerNumbers                      []int
 		states                            []string
 		codes, reasons                    []*string
 		titles, names, types, fingerprint []string
@@ -382,6 +392,9 @@ func (w *uploadRun) queueVersions(ctx context.Context, batch *pgx.Batch, items [
 	out := store.Outbox{NoWebhooks: true} // the reply reports what is refused
 	for _, it := range items {
 		ids, of, numbers = append(ids, it.version), append(of, it.document), append(numbers, it.number)
+		if !it.added {
+			newer, newerIDs, newerNumbers = append(newer, it.document), append(newerIDs, it.version), append(newerNumbers, it.number)
+		}
 		titles, names, types = append(titles, it.Title), append(names, it.FileName), append(types, it.MediaType)
 		hashes, sizes, fingerprint = append(hashes, it.SHA256), append(sizes, it.Content.Bytes), append(fingerprint, it.Fingerprint)
 		states = append(states, string(it.result.State))
@@ -413,9 +426,9 @@ func (w *uploadRun) queueVersions(ctx context.Context, batch *pgx.Batch, items [
 	batch.Queue(addVersionsSQL, tenant, w.collection, w.trace, ids, of, numbers, states, codes, reasons, titles, names, types,
 		hashes, sizes, fingerprint, metadata)
 	attributes.queue(batch, tenant)
-	batch.Queue(setNewestSQL, tenant, of, ids, numbers)
-	if slices.Max(numbers) > 1 {
-		batch.Queue(unsetNewestSQL, tenant, of, ids)
+	if len(newer) > 0 {
+		batch.Queue(setNewestSQL, tenant, newer, newerIDs, newerNumbers)
+		batch.Queue(unsetNewestSQL, tenant, newer, newerIDs)
 	}
 	out.Queue(ctx, batch)
 	return nil
