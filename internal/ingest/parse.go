@@ -25,7 +25,7 @@ const maxCrashes = 3
 // notedVersions and notedBytes bound the versions whose parse is noted in one transaction; a larger
 // version is noted by itself. If the worker dies, only these are parsed alone afterwards.
 const (
-	notedVersions = 16
+	notedVersions = 64
 	notedBytes    = 1 << 20
 )
 

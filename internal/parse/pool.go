@@ -51,8 +51,9 @@ type PoolOptions struct {
 	// NoOffice turns the conversion of files in Office's old binary formats off. Otherwise they are
 	// converted if LibreOffice is installed.
 	NoOffice bool
-	// Recycle is the number of files after which a child is replaced; 0 is 500. A child that keeps
-	// more than half of MemoryLimit after a file is replaced, too.
+	// Recycle is the number of files after which a child is replaced; 0 is 5,000, because starting
+	// one takes as long as parsing a hundred small files. A child that keeps more than half of
+	// MemoryLimit after a file is replaced, too.
 	Recycle int
 	// CacheDir stores compiled code between runs; only our user may be able to write to it. Where
 	// we are root, parsers run as another user; if that user may not enter CacheDir, a directory in
@@ -92,7 +93,7 @@ func NewPool(o PoolOptions) (*Pool, error) {
 		o.MemoryLimit = 3 << 29
 	}
 	if o.Recycle == 0 {
-		o.Recycle = 500
+		o.Recycle = 5000
 	}
 	p := &Pool{options: o}
 	p.Func = lifecycle.NewResource("parser pool", p.open, p.shut)
