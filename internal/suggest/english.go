@@ -34,31 +34,33 @@ const (
 	englishRole   = `(?i:manager|director|officer|chair|chairman|chairwoman|secretary|president|minister|owner|author|founder|editor|representative|supervisor|coordinator|leader|head)`
 )
 
-var english = []rule{
-	{kind: Reason, grammar: englishGrammar, question: "Why %be %subject %rest?",
-		pattern: sentence(anySubject + ` ` + englishBe + ` (?P<rest>(?:not |never )?(?:[a-z]+ed|built|made|sold|chosen|closed)(?: [^,;:()]{0,40}?)?),? because .{10,}`)},
-	{kind: When, grammar: englishGrammar, make: whenEnglish,
-		pattern: sentence(anySubject + ` ` + englishBe + ` ` + englishPart + `(?: [^,;:()]{0,90}?)? ` + englishWhen + `.*`)},
-	{kind: Extent, grammar: englishGrammar, question: "Within what time %modal %subject %rest?",
-		pattern: sentence(anySubject + ` (?P<modal>must|shall|should|will) (?P<rest>[a-z][^,;:()]{3,60}?) within ` + englishAbout + englishNumber + ` ` + englishTime + `.*`)},
-	{kind: Extent, grammar: englishGrammar, make: lengthEnglish,
-		pattern: sentence(anySubject + ` ` + englishBe + ` ` + englishAbout + englishNumber + ` ` + englishTime + `(?P<rest>.*)`)},
-	{kind: Extent, grammar: englishGrammar, make: verbEnglish("How long"),
-		pattern: sentence(anySubject + ` (?P<verb>lasts?|takes?) ` + englishAbout + englishNumber + ` ` + englishTime + `.*`)},
-	{kind: Amount, grammar: englishGrammar, make: verbEnglish("How much"),
-		pattern: sentence(anySubject + ` (?P<verb>costs?|weighs?) ` + englishAmount + `.*`)},
-	{kind: Amount, grammar: englishGrammar, make: amountEnglish,
-		pattern: sentence(anySubject + ` ` + englishBe + ` ` + englishAmount + `(?P<rest>.*)`)},
-	{kind: Place, grammar: englishGrammar, make: locationEnglish,
-		pattern: sentence(anySubject + ` ` + englishBe + ` (?P<part>located|situated|kept|stored|buried|based) (?P<where>(?:in|at|on|under|near|behind|beside) .*)`)},
-	{kind: Person, grammar: englishGrammar, question: "Who %be %subject?",
-		pattern: sentence(`(?P<subject>(?:The|Our) (?:[A-Za-z-]+ ){0,3}` + englishRole + `(?: of (?:the )?[A-Za-z ]{3,30}?)?) (?P<be>is|was) (?:(?:Dr|Mr|Mrs|Ms|Prof)\.? )?\p{Lu}\p{Ll}+ \p{Lu}[\p{Ll}']+(?:,? .*)?`)},
-	{kind: Definition, grammar: englishGrammar, question: "What does “%subject” mean?",
-		pattern: sentence(`["“](?P<subject>[A-Z][A-Za-z -]{2,40})["”] (?:means|refers to) .{15,}`)},
-	{kind: Definition, grammar: englishGrammar, make: definitionEnglish,
-		pattern: sentence(anySubject + ` ` + `(?P<be>is|was)` + ` (?P<what>an? .{15,})`)},
-	{kind: Definition, grammar: englishGrammar, question: "What are %subject?",
-		pattern: sentence(`(?P<subject>[A-Z][a-z-]+(?: [a-z-]+)?s) are (?:[a-z-]+ )?[a-z]+s (?:that|which|used) .{10,}`)},
+func english() []rule {
+	return []rule{
+		{kind: Reason, grammar: englishGrammar, question: "Why %be %subject %rest?",
+			pattern: sentence(anySubject + ` ` + englishBe + ` (?P<rest>(?:not |never )?(?:[a-z]+ed|built|made|sold|chosen|closed)(?: [^,;:()]{0,40}?)?),? because .{10,}`)},
+		{kind: When, grammar: englishGrammar, make: whenEnglish,
+			pattern: sentence(anySubject + ` ` + englishBe + ` ` + englishPart + `(?: [^,;:()]{0,90}?)? ` + englishWhen + `.*`)},
+		{kind: Extent, grammar: englishGrammar, question: "Within what time %modal %subject %rest?",
+			pattern: sentence(anySubject + ` (?P<modal>must|shall|should|will) (?P<rest>[a-z][^,;:()]{3,60}?) within ` + englishAbout + englishNumber + ` ` + englishTime + `.*`)},
+		{kind: Extent, grammar: englishGrammar, make: lengthEnglish,
+			pattern: sentence(anySubject + ` ` + englishBe + ` ` + englishAbout + englishNumber + ` ` + englishTime + `(?P<rest>.*)`)},
+		{kind: Extent, grammar: englishGrammar, make: verbEnglish("How long"),
+			pattern: sentence(anySubject + ` (?P<verb>lasts?|takes?) ` + englishAbout + englishNumber + ` ` + englishTime + `.*`)},
+		{kind: Amount, grammar: englishGrammar, make: verbEnglish("How much"),
+			pattern: sentence(anySubject + ` (?P<verb>costs?|weighs?) ` + englishAmount + `.*`)},
+		{kind: Amount, grammar: englishGrammar, make: amountEnglish,
+			pattern: sentence(anySubject + ` ` + englishBe + ` ` + englishAmount + `(?P<rest>.*)`)},
+		{kind: Place, grammar: englishGrammar, make: locationEnglish,
+			pattern: sentence(anySubject + ` ` + englishBe + ` (?P<part>located|situated|kept|stored|buried|based) (?P<where>(?:in|at|on|under|near|behind|beside) .*)`)},
+		{kind: Person, grammar: englishGrammar, question: "Who %be %subject?",
+			pattern: sentence(`(?P<subject>(?:The|Our) (?:[A-Za-z-]+ ){0,3}` + englishRole + `(?: of (?:the )?[A-Za-z ]{3,30}?)?) (?P<be>is|was) (?:(?:Dr|Mr|Mrs|Ms|Prof)\.? )?\p{Lu}\p{Ll}+ \p{Lu}[\p{Ll}']+(?:,? .*)?`)},
+		{kind: Definition, grammar: englishGrammar, question: "What does “%subject” mean?",
+			pattern: sentence(`["“](?P<subject>[A-Z][A-Za-z -]{2,40})["”] (?:means|refers to) .{15,}`)},
+		{kind: Definition, grammar: englishGrammar, make: definitionEnglish,
+			pattern: sentence(anySubject + ` ` + `(?P<be>is|was)` + ` (?P<what>an? .{15,})`)},
+		{kind: Definition, grammar: englishGrammar, question: "What are %subject?",
+			pattern: sentence(`(?P<subject>[A-Z][a-z-]+(?: [a-z-]+)?s) are (?:[a-z-]+ )?[a-z]+s (?:that|which|used) .{10,}`)},
+	}
 }
 
 func whenEnglish(m map[string]string) string {

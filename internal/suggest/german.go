@@ -21,19 +21,21 @@ const (
 		`(?:Januar|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember) \d{4}\b)`
 )
 
-var german = []rule{
-	{kind: When, grammar: germanGrammar, make: whenGerman,
-		pattern: sentence(anySubject + ` (?P<be>wurden?) (?P<gap>[^,;:()]{0,60}?` + germanMoment + `(?: [^,;:()]{0,60}?)?) (?P<part>\p{Ll}*(?:ge|be|ver|er|ent|zer|über|unter)\p{Ll}+(?:t|en))`)},
-	{kind: Extent, grammar: germanGrammar, question: "Wie lang ist %subject?",
-		pattern: sentence(anySubject + ` beträgt ` + germanNumber + ` ` + germanTime + `.*`)},
-	{kind: Amount, grammar: germanGrammar, question: "Wie hoch ist %subject?",
-		pattern: sentence(anySubject + ` beträgt ` + germanNumber + ` ?(?:%|Prozent|Euro|EUR|€).*`)},
-	{kind: Extent, grammar: germanGrammar, question: "Wie lange %verb %subject?",
-		pattern: sentence(anySubject + ` (?P<verb>dauert|dauern) ` + germanNumber + ` ` + germanTime + `.*`)},
-	{kind: Amount, grammar: germanGrammar, question: "Wie viel %verb %subject?",
-		pattern: sentence(anySubject + ` (?P<verb>kostet|kosten|wiegt|wiegen) ` + germanNumber + `.*`)},
-	{kind: Definition, grammar: germanGrammar, question: "Was ist %subject?",
-		pattern: sentence(`(?P<subject>(?:(?:Der|Die|Das|Ein|Eine) )?\p{Lu}[\p{L}-]+(?: \p{Lu}[\p{L}-]+)?) ist (?:ein|eine) (?:[\p{Ll}-]+e[rsn]? )?\p{Lu}\p{L}{3,}.{10,}`)},
+func german() []rule {
+	return []rule{
+		{kind: When, grammar: germanGrammar, make: whenGerman,
+			pattern: sentence(anySubject + ` (?P<be>wurden?) (?P<gap>[^,;:()]{0,60}?` + germanMoment + `(?: [^,;:()]{0,60}?)?) (?P<part>\p{Ll}*(?:ge|be|ver|er|ent|zer|über|unter)\p{Ll}+(?:t|en))`)},
+		{kind: Extent, grammar: germanGrammar, question: "Wie lang ist %subject?",
+			pattern: sentence(anySubject + ` beträgt ` + germanNumber + ` ` + germanTime + `.*`)},
+		{kind: Amount, grammar: germanGrammar, question: "Wie hoch ist %subject?",
+			pattern: sentence(anySubject + ` beträgt ` + germanNumber + ` ?(?:%|Prozent|Euro|EUR|€).*`)},
+		{kind: Extent, grammar: germanGrammar, question: "Wie lange %verb %subject?",
+			pattern: sentence(anySubject + ` (?P<verb>dauert|dauern) ` + germanNumber + ` ` + germanTime + `.*`)},
+		{kind: Amount, grammar: germanGrammar, question: "Wie viel %verb %subject?",
+			pattern: sentence(anySubject + ` (?P<verb>kostet|kosten|wiegt|wiegen) ` + germanNumber + `.*`)},
+		{kind: Definition, grammar: germanGrammar, question: "Was ist %subject?",
+			pattern: sentence(`(?P<subject>(?:(?:Der|Die|Das|Ein|Eine) )?\p{Lu}[\p{L}-]+(?: \p{Lu}[\p{L}-]+)?) ist (?:ein|eine) (?:[\p{Ll}-]+e[rsn]? )?\p{Lu}\p{L}{3,}.{10,}`)},
+	}
 }
 
 // whenGerman asks when something was done. After "und" the date may belong to something else.

@@ -15,15 +15,17 @@ const (
 	frenchTime   = `(?:secondes?|minutes?|heures?|jours?|nuits?|semaines?|mois|ans?|années?)\b`
 )
 
-var french = []rule{
-	{kind: Extent, grammar: frenchGrammar, question: "Combien de temps %verb %subject ?",
-		pattern: sentence(anySubject + ` (?P<verb>dure|durent) ` + frenchNumber + ` ?` + frenchTime + `.*`)},
-	{kind: Amount, grammar: frenchGrammar, question: "Combien %verb %subject ?",
-		pattern: sentence(anySubject + ` (?P<verb>coûte|coûtent|pèse|pèsent) ` + frenchNumber + `.*`)},
-	{kind: Definition, grammar: frenchGrammar, question: "Qu’est-ce que %subject ?",
-		pattern: sentence(`(?P<subject>(?:Le|La|Les) [\p{L}'’-]+(?: (?:de |du |à )?[\p{L}'’-]+)?) est une? [\p{Ll}'’-]{4,}.{15,}`)},
-	{kind: Definition, grammar: frenchGrammar, question: "Qu’est-ce qu’%subject ?",
-		pattern: sentence(`(?P<subject>(?:Un|Une) [\p{L}'’-]+(?: (?:de |du |à )?[\p{L}'’-]+)?) est une? [\p{Ll}'’-]{4,}.{15,}`)},
+func french() []rule {
+	return []rule{
+		{kind: Extent, grammar: frenchGrammar, question: "Combien de temps %verb %subject ?",
+			pattern: sentence(anySubject + ` (?P<verb>dure|durent) ` + frenchNumber + ` ?` + frenchTime + `.*`)},
+		{kind: Amount, grammar: frenchGrammar, question: "Combien %verb %subject ?",
+			pattern: sentence(anySubject + ` (?P<verb>coûte|coûtent|pèse|pèsent) ` + frenchNumber + `.*`)},
+		{kind: Definition, grammar: frenchGrammar, question: "Qu’est-ce que %subject ?",
+			pattern: sentence(`(?P<subject>(?:Le|La|Les) [\p{L}'’-]+(?: (?:de |du |à )?[\p{L}'’-]+)?) est une? [\p{Ll}'’-]{4,}.{15,}`)},
+		{kind: Definition, grammar: frenchGrammar, question: "Qu’est-ce qu’%subject ?",
+			pattern: sentence(`(?P<subject>(?:Un|Une) [\p{L}'’-]+(?: (?:de |du |à )?[\p{L}'’-]+)?) est une? [\p{Ll}'’-]{4,}.{15,}`)},
+	}
 }
 
 var spanishGrammar = &grammar{
@@ -41,13 +43,15 @@ const (
 	spanishMoment = `(?:\d{1,2} de [a-z]+|(?:1[0-9]|20)\d\d\b)`
 )
 
-var spanish = []rule{
-	{kind: When, grammar: spanishGrammar, question: "¿Cuándo %be %part %subject?",
-		pattern: sentence(anySubject + ` (?P<be>fue|fueron) (?P<part>\p{Ll}+[aio]d[oa]s?)(?: [^,;:()]{0,60}?)? en ` + spanishMoment + `.*`)},
-	{kind: Extent, grammar: spanishGrammar, question: "¿Cuánto tiempo %verb %subject?",
-		pattern: sentence(anySubject + ` (?P<verb>dura|duran) ` + spanishNumber + ` ` + spanishTime + `.*`)},
-	{kind: Amount, grammar: spanishGrammar, question: "¿Cuánto %verb %subject?",
-		pattern: sentence(anySubject + ` (?P<verb>cuesta|cuestan|pesa|pesan) ` + spanishNumber + `.*`)},
-	{kind: Definition, grammar: spanishGrammar, question: "¿Qué es %subject?",
-		pattern: sentence(`(?P<subject>(?:(?:El|La|Un|Una) )\p{L}+(?: (?:de |del )?\p{L}+)?) es una? \p{Ll}{4,}.{15,}`)},
+func spanish() []rule {
+	return []rule{
+		{kind: When, grammar: spanishGrammar, question: "¿Cuándo %be %part %subject?",
+			pattern: sentence(anySubject + ` (?P<be>fue|fueron) (?P<part>\p{Ll}+[aio]d[oa]s?)(?: [^,;:()]{0,60}?)? en ` + spanishMoment + `.*`)},
+		{kind: Extent, grammar: spanishGrammar, question: "¿Cuánto tiempo %verb %subject?",
+			pattern: sentence(anySubject + ` (?P<verb>dura|duran) ` + spanishNumber + ` ` + spanishTime + `.*`)},
+		{kind: Amount, grammar: spanishGrammar, question: "¿Cuánto %verb %subject?",
+			pattern: sentence(anySubject + ` (?P<verb>cuesta|cuestan|pesa|pesan) ` + spanishNumber + `.*`)},
+		{kind: Definition, grammar: spanishGrammar, question: "¿Qué es %subject?",
+			pattern: sentence(`(?P<subject>(?:(?:El|La|Un|Una) )\p{L}+(?: (?:de |del )?\p{L}+)?) es una? \p{Ll}{4,}.{15,}`)},
+	}
 }

@@ -3,6 +3,7 @@ package suggest
 import (
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -27,12 +28,13 @@ type grammar struct {
 	elides       bool            // an article may be joined to the next word
 }
 
-// rulesOf are the rules by language. The first rule that matches a sentence is applied.
-var rulesOf = map[string][]rule{
-	"en": english,
-	"de": german,
-	"fr": french,
-	"es": spanish,
+// rulesOf are the rules by language, which are made when they are first used: programs that use none
+// would take a tenth longer to start. The first rule that matches a sentence is applied.
+var rulesOf = map[string]func() []rule{
+	"en": sync.OnceValue(english),
+	"de": sync.OnceValue(german),
+	"fr": sync.OnceValue(french),
+	"es": sync.OnceValue(spanish),
 }
 
 // apply makes the question of a sentence, and returns also the words of it that name what it asks

@@ -78,7 +78,8 @@ func Questions(document string, sections []schema.Section) []Suggestion {
 				add(Suggestion{Text: q, Kind: Asked})
 			}
 		}
-		if rulesOf[language] == nil {
+		rules := rulesOf[language]
+		if rules == nil {
 			continue
 		}
 		for _, r := range text.Sentences(s.Text) {
@@ -87,7 +88,7 @@ func Questions(document string, sections []schema.Section) []Suggestion {
 			if !plain(sentence) {
 				continue
 			}
-			for _, rule := range rulesOf[language] {
+			for _, rule := range rules() {
 				if q, subject := rule.apply(sentence, words); q != "" {
 					add(Suggestion{Text: q, Kind: rule.kind, Evidence: sentence, Subject: subject})
 					break
