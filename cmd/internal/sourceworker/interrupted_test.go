@@ -63,6 +63,21 @@ func (p *scriptedSource) fetching() (begun <-chan struct{}, release chan<- struc
 	return one, let
 }
 
+// newWorldThatFetches returns a world that synchronises a source of one item, whose fetch has begun
+// and does not end until release is closed.
+func newWorldThatFetches(t *testing.T, change ...func(*world)) (w *world, s schema.Source, release chan<- struct{}) {
+	w = newWorld(t)
+	for _, c := range change {
+		c(w)
+	}
+	w.scripted.fill(1)
+	begun, release := w.scripted.fetching()
+	w.start()
+	s = w.addScripted()
+	waittest.Receive(t, begun, "the fetch")
+	return w, s, release
+}
+
 // unsettled makes a change of the source that is committed after a held fetch has uploaded its
 // document, and before the outcome is recorded. then runs between the two.
 func (w *world) unsettled(release chan<- struct{}, change string, then func()) {
@@ -86,12 +101,7 @@ func (w *world) unsettled(release chan<- struct{}, change string, then func()) {
 // TestARemovedSourceLeavesNoDocuments removes a source while one of its items is fetched.
 func TestARemovedSourceLeavesNoDocuments(t *testing.T) {
 	t.Run("uploaded before", func(t *testing.T) {
-		w := newWorld(t)
-		w.scripted.fill(1)
-		begun, release := w.scripted.fetching()
-		w.start()
-		w.addScripted()
-		waittest.Receive(t, begun, "the fetch")
+		w, _, release := newWorldThatFetches(t)
 		// As RemoveSource does, but for the audit log, which the upload writes to.
 		w.unsettled(release, `UPDATE sources SET state = 'removing', attempt = attempt + 1, due_at = now()`, func() {})
 		w.until(w.gone("place"))
@@ -100,13 +110,8 @@ func TestARemovedSourceLeavesNoDocuments(t *testing.T) {
 		}
 	})
 	t.Run("uploaded after", func(t *testing.T) {
-		w := newWorld(t)
-		w.settings.SourceLease = time.Hour // the worker doesn't notice that it lost the source
-		w.scripted.fill(1)
-		begun, release := w.scripted.fetching()
-		w.start()
-		s := w.addScripted()
-		waittest.Receive(t, begun, "the fetch")
+		// With so long a lease the worker doesn't notice that it lost the source.
+		w, s, release := newWorldThatFetches(t, func(w *world) { w.settings.SourceLease = time.Hour })
 		in := wire.SourceSync{Tenant: scalar[uuid.UUID](w, `SELECT tenant_id FROM sources`), Source: s.ID}
 		w.do(http.MethodDelete, "/v1/sources/place", nil, http.StatusAccepted, nil)
 		// Temporal takes a step for lost and repeats it while it still runs.
@@ -125,12 +130,7 @@ func TestARemovedSourceLeavesNoDocuments(t *testing.T) {
 // TestAnItemThatGoesBeforeItIsSettledLeavesNoDocument: its document is uploaded, the worker loses
 // the source before it records that, and the item is gone when the next worker fetches it.
 func TestAnItemThatGoesBeforeItIsSettledLeavesNoDocument(t *testing.T) {
-	w := newWorld(t)
-	w.scripted.fill(1)
-	begun, release := w.scripted.fetching()
-	w.start()
-	w.addScripted()
-	waittest.Receive(t, begun, "the fetch")
+	w, _, release := newWorldThatFetches(t)
 	w.unsettled(release, `UPDATE sources SET attempt = attempt + 1, due_at = now()`, func() {
 		w.scripted.set(func() { clear(w.scripted.items) })
 	})
