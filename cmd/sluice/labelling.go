@@ -24,8 +24,8 @@ const callsAtOnce = 4
 type labelFlags struct {
 	remote
 	Collection string  `required:"" short:"c" help:"Name or id of the collection."`
-	Calls      int     `placeholder:"N" help:"Make so many calls of the language model at most; 0 is no bound."`
-	Cost       float64 `placeholder:"DOLLARS" help:"Begin no call once so much is spent, at the server's prices; 0 is no bound."`
+	Calls      int     `placeholder:"N" help:"Make so many calls of the language model at most; 0 means no limit."`
+	Cost       float64 `placeholder:"DOLLARS" help:"Begin no call once so much is spent, at the server's prices; 0 means no limit."`
 	Limit      int     `placeholder:"N" help:"So many of the questions, drawn by their hashes; 0 is all."`
 	Parallel   int     `default:"2" help:"Questions at once."`
 	DryRun     bool    `help:"Say how many calls there are to make, and make none."`
