@@ -1276,7 +1276,7 @@ export interface components {
             calls?: number;
             /**
              * Format: double
-             * @description US dollars from which on no further call is made; 0 is no bound.
+             * @description US dollars from which on no further call is made; 0 means no limit.
              */
             cost?: number;
             question: string;
