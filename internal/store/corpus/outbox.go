@@ -15,7 +15,9 @@ import (
 
 // Finds the subjects by skipping through the index, so that rows of a subject cost nothing, and
 // neither do subjects that are full or claimed by another relay. The walk ends when it has counted
-// enough rows, so that relays share the work.
+// enough rows, so that relays share the work. Without OFFSET 0 Postgres would count three times,
+// once for each use of the count. With subject = n.subject it might go through the rows of all
+// subjects in the order of their ids.
 const claimSubjectsSQL = `
 WITH RECURSIVE walk (subject, rows, total, subjects) AS (
     SELECT $1::text, 0::bigint, 0::bigint, 0
@@ -25,7 +27,9 @@ WITH RECURSIVE walk (subject, rows, total, subjects) AS (
     CROSS JOIN LATERAL (SELECT o.subject FROM outbox o WHERE o.subject > w.subject ORDER BY o.subject LIMIT 1) n
     CROSS JOIN LATERAL (
         SELECT CASE WHEN n.subject = ANY ($2::text[]) OR EXISTS (SELECT FROM outbox_claims k WHERE k.subject = n.subject AND k.until >= now()) THEN 0
-               ELSE (SELECT count(*) FROM (SELECT FROM outbox o WHERE o.subject = n.subject LIMIT $3) some_rows) END AS rows) c
+               ELSE (SELECT count(*) FROM (
+                   SELECT FROM outbox o WHERE o.subject >= n.subject AND o.subject <= n.subject ORDER BY o.subject, o.id LIMIT $3) some_rows) END AS rows
+        OFFSET 0) c
     WHERE w.total < $4 AND w.subjects < $5
 ), claimed AS (
     INSERT INTO outbox_claims AS k (subject, holder, until)
@@ -42,7 +46,7 @@ SELECT max(subject), true FROM walk HAVING max(total) >= $4 OR max(subjects) >= 
 const claimedRowsSQL = `
 SELECT r.id, r.subject, r.message_id, r.payload::text, coalesce(r.trace, ''), r.created_at
 FROM unnest($1::text[]) AS s (subject), LATERAL (
-    SELECT o.* FROM outbox o WHERE o.subject = s.subject ORDER BY o.id LIMIT $2
+    SELECT o.* FROM outbox o WHERE o.subject >= s.subject AND o.subject <= s.subject ORDER BY o.subject, o.id LIMIT $2
 ) r`
 
 const (
