@@ -28,8 +28,8 @@ type grammar struct {
 	elides       bool            // an article may be joined to the next word
 }
 
-// rulesOf are the rules by language, which are made when they are first used: programs that use none
-// would take a tenth longer to start. The first rule that matches a sentence is applied.
+// rulesOf are the rules by language, which are made when they are first used: programs that use
+// none would take a tenth longer to start. The first rule that matches a sentence is applied.
 var rulesOf = map[string]func() []rule{
 	"en": sync.OnceValue(english),
 	"de": sync.OnceValue(german),
