@@ -227,20 +227,21 @@ func (c clustering) scan(ctx context.Context, where *vectorsOf, vectors [][]floa
 	}
 	compare()
 	found := make([][]dense.Neighbour, len(tops))
-	sections := map[uuid.UUID]uuid.UUID{} // by passage
+	passages := map[uuid.UUID]bool{}
 	for i, top := range tops {
 		found[i] = top.Neighbours()
 		for _, n := range found[i] {
-			sections[n.ID] = uuid.Nil
+			passages[n.ID] = true
 		}
 	}
-	if err := c.sectionsOf(ctx, sections); err != nil {
+	sections, err := c.sectionsOf(ctx, slices.Collect(maps.Keys(passages)))
+	if err != nil {
 		return nil, err
 	}
 	out := make([][]nearPassage, len(tops))
 	for i := range found {
 		for _, n := range found[i] {
-			if s := sections[n.ID]; s != uuid.Nil {
+			if s, found := sections[n.ID]; found {
 				out[i] = append(out[i], nearPassage{Section: s, Distance: -float64(n.Similarity)})
 			}
 		}
@@ -248,16 +249,17 @@ func (c clustering) scan(ctx context.Context, where *vectorsOf, vectors [][]floa
 	return out, nil
 }
 
-// sectionsOf sets the sections of the passages that are the keys of a map.
-func (c clustering) sectionsOf(ctx context.Context, passages map[uuid.UUID]uuid.UUID) error {
-	rows, err := c.tx.Query(ctx, sectionsOfSQL, c.tenant, slices.Collect(maps.Keys(passages)))
+// sectionsOf returns the sections of passages, by passage.
+func (c clustering) sectionsOf(ctx context.Context, passages []uuid.UUID) (map[uuid.UUID]uuid.UUID, error) {
+	rows, err := c.tx.Query(ctx, sectionsOfSQL, c.tenant, passages)
 	if err != nil {
-		return fmt.Errorf("read the sections of near passages: %w", err)
+		return nil, fmt.Errorf("read the sections of near passages: %w", err)
 	}
+	out := make(map[uuid.UUID]uuid.UUID, len(passages))
 	var passage, section uuid.UUID
 	_, err = pgx.ForEachRow(rows, []any{&passage, &section}, func() error {
-		passages[passage] = section
+		out[passage] = section
 		return nil
 	})
-	return store.Wrap(err, "read the sections of near passages")
+	return out, store.Wrap(err, "read the sections of near passages")
 }

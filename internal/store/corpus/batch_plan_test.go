@@ -22,7 +22,8 @@ func TestBatchesCompareNoRowsWithEachOther(t *testing.T) {
 	var versions, documents string
 	if err := c.Store.AsTenant(t.Context(), c.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		return tx.QueryRow(ctx, `
-			SELECT quote_literal(array_agg(id)), quote_literal(array_agg(document_id)) FROM (SELECT id, document_id FROM versions LIMIT 200) v`).Scan(&versions, &documents)
+			SELECT quote_literal(array_agg(id)), quote_literal(array_agg(document_id))
+			FROM (SELECT id, document_id FROM versions LIMIT 200) v`).Scan(&versions, &documents)
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -37,16 +38,18 @@ func TestBatchesCompareNoRowsWithEachOther(t *testing.T) {
 			sql, types, state string
 			arguments         []string
 		}{
-			"claim":             {claimSQL, "uuid[], int[], text, interval", "queued", []string{versions, ones, `'h'`, `'1 min'`}},
-			"extend leases":     {extendSQL, "uuid[], int[], text, interval", "processing", []string{versions, ones, `'h'`, `'1 min'`}},
-			"read sources":      {sourcesSQL, "uuid[], int[]", "processing", []string{versions, ones}},
-			"read artifacts":    {artifactsSQL, "uuid[], int[], text", "processing", []string{versions, ones, `'parsed'`}},
-			"save artifacts":    {saveArtifactsSQL, "uuid, text, uuid[], int[], bytea[]", "processing", []string{`'` + c.Tenant.String() + `'`, `'parsed'`, versions, ones, `array_fill('x'::bytea, ARRAY[200])`}},
-			"reset parses":      {resetParsesSQL, "uuid[], int[]", "processing", []string{versions, ones}},
-			"lock for parses":   {deathsSQL, "uuid[], int[]", "processing", []string{versions, ones}},
-			"begin parses":      {beginParsesSQL, "uuid[], int[], text, int", "processing", []string{versions, ones, `'h'`, "1"}},
-			"end parses":        {endParsesSQL, "uuid[], int[], text", "processing", []string{versions, ones, `'h'`}},
-			"make ready":        {readySQL, "uuid[], text[], text[], int[], int[], int[], text[], bool[]", "processing", []string{versions, texts, texts, ones, ones, ones, texts, `array_fill(false, ARRAY[200])`}},
+			"claim":          {claimSQL, "uuid[], int[], text, interval", "queued", []string{versions, ones, `'h'`, `'1 min'`}},
+			"extend leases":  {extendSQL, "uuid[], int[], text, interval", "processing", []string{versions, ones, `'h'`, `'1 min'`}},
+			"read sources":   {sourcesSQL, "uuid[], int[]", "processing", []string{versions, ones}},
+			"read artifacts": {artifactsSQL, "uuid[], int[], text", "processing", []string{versions, ones, `'parsed'`}},
+			"save artifacts": {saveArtifactsSQL, "uuid, text, uuid[], int[], bytea[]", "processing", []string{
+				`'` + c.Tenant.String() + `'`, `'parsed'`, versions, ones, `array_fill('x'::bytea, ARRAY[200])`}},
+			"reset parses":    {resetParsesSQL, "uuid[], int[]", "processing", []string{versions, ones}},
+			"lock for parses": {deathsSQL, "uuid[], int[]", "processing", []string{versions, ones}},
+			"begin parses":    {beginParsesSQL, "uuid[], int[], text, int", "processing", []string{versions, ones, `'h'`, "1"}},
+			"end parses":      {endParsesSQL, "uuid[], int[], text", "processing", []string{versions, ones, `'h'`}},
+			"make ready": {readySQL, "uuid[], text[], text[], int[], int[], int[], text[], bool[]", "processing", []string{
+				versions, texts, texts, ones, ones, ones, texts, `array_fill(false, ARRAY[200])`}},
 			"set live versions": {moveDocumentsSQL, "uuid[], uuid[]", "processing", []string{documents, versions}},
 		} {
 			err := c.Store.AsTenant(t.Context(), c.Tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -59,7 +62,8 @@ func TestBatchesCompareNoRowsWithEachOther(t *testing.T) {
 				if _, err := tx.Exec(ctx, "PREPARE batch ("+x.types+") AS "+x.sql, pgx.QueryExecModeSimpleProtocol); err != nil {
 					return err
 				}
-				rows, err := tx.Query(ctx, "EXPLAIN (ANALYZE) EXECUTE batch ("+strings.Join(x.arguments, ", ")+"); DEALLOCATE batch", pgx.QueryExecModeSimpleProtocol)
+				explain := "EXPLAIN (ANALYZE) EXECUTE batch (" + strings.Join(x.arguments, ", ") + "); DEALLOCATE batch"
+				rows, err := tx.Query(ctx, explain, pgx.QueryExecModeSimpleProtocol)
 				if err != nil {
 					return err
 				}
