@@ -65,9 +65,13 @@ func (n normalizer) normalize(text string) []byte {
 			if r == 0 || r == utf8.RuneError || isControl(r) {
 				continue
 			}
-			if unicode.Is(unicode.White_Space, r) {
+			if isSpace(r) {
 				r = ' '
 			}
+		}
+		if r < utf8.RuneSelf {
+			out = append(out, byte(r))
+			continue
 		}
 		if n.chinese && isChinese(r) {
 			out = append(out, ' ')
@@ -129,7 +133,7 @@ func ranges(text []byte, yield func(start, end int)) {
 	start := 0
 	for i := 0; i < len(text); {
 		r, size := utf8.DecodeRune(text[i:])
-		space := unicode.Is(unicode.White_Space, r)
+		space := isSpace(r)
 		if space || isPunctuation(r) {
 			if i > start {
 				yield(start, i)
@@ -146,9 +150,19 @@ func ranges(text []byte, yield func(start, end int)) {
 	}
 }
 
+func isSpace(r rune) bool {
+	if r < utf8.RuneSelf {
+		return r == ' ' || '\t' <= r && r <= '\r'
+	}
+	return unicode.Is(unicode.White_Space, r)
+}
+
 func isControl(r rune) bool {
-	if r == '\t' || r == '\n' || r == '\r' {
+	switch {
+	case r == '\t' || r == '\n' || r == '\r':
 		return false
+	case r < utf8.RuneSelf:
+		return r < ' ' || r == 0x7F
 	}
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co)
 }
