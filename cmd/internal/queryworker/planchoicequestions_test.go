@@ -250,7 +250,8 @@ func TestRepetitionTellsWebhooksOfABetterPlan(t *testing.T) {
 		bodies <- string(body)
 	}))
 	defer receiver.Close()
-	hook, err := w.store.CreateWebhook(w.context(), w.principal, schema.NewWebhook{URL: receiver.URL, Kinds: []string{schema.WebhookPlanBetter}}, []byte("a secret of thirty-two bytes or so"))
+	hook, err := w.store.CreateWebhook(w.context(), w.principal,
+		schema.NewWebhook{URL: receiver.URL, Kinds: []string{schema.WebhookPlanBetter}}, []byte("a secret of thirty-two bytes or so"))
 	w.ok(err)
 	w.settings.WebhookAllowPrivate = []string{"127.0.0.0/8"}
 	w.run(w.worker(nil).service())

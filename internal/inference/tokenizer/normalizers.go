@@ -150,14 +150,14 @@ func strip(b buffer, left, right bool) buffer {
 	start, end := 0, len(b.text)
 	for left && start < end {
 		r, size := utf8.DecodeRune(b.text[start:end])
-		if !unicode.Is(unicode.White_Space, r) {
+		if !isSpace(r) {
 			break
 		}
 		start += size
 	}
 	for right && end > start {
 		r, size := utf8.DecodeLastRune(b.text[start:end])
-		if !unicode.Is(unicode.White_Space, r) {
+		if !isSpace(r) {
 			break
 		}
 		end -= size

@@ -85,7 +85,7 @@ func (n normalizer) align(text string) *aligned {
 			if r == 0 || r == utf8.RuneError || isControl(r) {
 				continue
 			}
-			if unicode.Is(unicode.White_Space, r) {
+			if isSpace(r) {
 				r = ' '
 			}
 		}

@@ -80,7 +80,7 @@ func whitespaceSplit(b buffer, yield func(buffer)) {
 	start := 0
 	for i := 0; i < len(b.text); {
 		r, size := utf8.DecodeRune(b.text[i:])
-		if unicode.Is(unicode.White_Space, r) {
+		if isSpace(r) {
 			if i > start {
 				yield(b.part(start, i))
 			}
@@ -189,7 +189,7 @@ func kindOf(r rune) kind {
 		return letter
 	case unicode.Is(unicode.N, r):
 		return number
-	case unicode.Is(unicode.White_Space, r):
+	case isSpace(r):
 		return space
 	}
 	return other
