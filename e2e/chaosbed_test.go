@@ -199,8 +199,8 @@ func newChaosBed(t *testing.T, logs string) *chaosBed {
 		t.Fatalf("no key: %v", migrated)
 	}
 	b.key = made.APIKey
-	for _, port := range freePorts(t, 2) {
-		b.urls = append(b.urls, fmt.Sprintf("http://127.0.0.1:%d", port))
+	for range 2 {
+		b.urls = append(b.urls, "http://"+localtest.FreeAddress(t))
 	}
 	for _, name := range programNames() {
 		b.startProgram(t, name)

@@ -27,6 +27,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/local"
+	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
@@ -61,20 +62,6 @@ func runNATS(file string) error {
 	return nil
 }
 
-// freePorts returns n ports on which nothing listens.
-func freePorts(t *testing.T, n int) (out []int) {
-	t.Helper()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = l.Close() }() // kept open until all ports are found, so that they differ
-		out = append(out, l.Addr().(*net.TCPAddr).Port)
-	}
-	return out
-}
-
 // natsMembers is the number of servers in the NATS cluster.
 const natsMembers = 3
 
@@ -85,11 +72,11 @@ func (b *chaosBed) startNATS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.natsPorts = freePorts(t, natsMembers)
-	routes := freePorts(t, natsMembers)
+	var routes []int
 	var all []string
-	for _, port := range routes {
-		all = append(all, fmt.Sprintf("nats://127.0.0.1:%d", port))
+	for i := range natsMembers {
+		b.natsPorts, routes = append(b.natsPorts, localtest.FreePort(t)), append(routes, localtest.FreePort(t))
+		all = append(all, fmt.Sprintf("nats://127.0.0.1:%d", routes[i]))
 	}
 	for i := range natsMembers {
 		name := fmt.Sprint("nats-", i+1)

@@ -25,6 +25,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
@@ -96,7 +97,8 @@ func newComposition(t *testing.T) *composition {
 	host := strings.TrimSpace(c.script(t, "engine", "start"))
 	t.Cleanup(func() { c.script(t, "engine", "stop") })
 	c.script(t, "bases")
-	c.env = append(os.Environ(), "DOCKER_HOST="+host, "COMPOSE_PROJECT_NAME="+c.name, "SLUICE_SECRETS="+c.secrets, "SLUICE_PORT="+freePort(t), "SLUICE_VERSION=local")
+	c.env = append(os.Environ(), "DOCKER_HOST="+host, "COMPOSE_PROJECT_NAME="+c.name, "SLUICE_SECRETS="+c.secrets,
+		fmt.Sprint("SLUICE_PORT=", localtest.FreePort(t)), "SLUICE_VERSION=local")
 	for _, name := range []string{"POSTGRES", "DATABASE", "TEMPORAL", "PROGRAM", "VECTOR"} {
 		c.env = append(c.env, "SLUICE_"+name+"_PASSWORD="+fmt.Sprintf("%s%x", strings.ToLower(name), rand.Uint64()))
 	}
@@ -104,20 +106,6 @@ func newComposition(t *testing.T) *composition {
 	_, _ = cryptorand.Read(key) // never fails
 	c.env = append(c.env, "SLUICE_SOURCES_KEY="+base64.StdEncoding.EncodeToString(key), "SLUICE_SOURCE_ROOTS=/documents")
 	return c
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
 }
 
 // setting returns a variable of the compose file.

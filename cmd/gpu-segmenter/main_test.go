@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -112,16 +111,6 @@ func connect(t *testing.T, url string) *nats.Conn {
 	return nc
 }
 
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 func get(t *testing.T, url string) string {
 	t.Helper()
 	response, err := http.Get(url)
@@ -137,7 +126,7 @@ func get(t *testing.T, url string) string {
 }
 
 func TestAnswersShowsItsHealthAndEndsWithItsParent(t *testing.T) {
-	url, address := localtest.NATS(t).URL(), freeAddress(t)
+	url, address := localtest.NATS(t).URL(), localtest.FreeAddress(t)
 	p := startProcess(t, url, "--health-listen="+address)
 	client := modelclient.New(connect(t, url), modelclient.Options{})
 	info, err := client.Info(t.Context())

@@ -5,7 +5,6 @@ package bus_test
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/certtest"
+	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -38,15 +38,7 @@ func TestThreeServersMakeACluster(t *testing.T) {
 	var servers []*server.Server
 	var ports []int
 	for range 3 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		ports = append(ports, localtest.FreePort(t))
 	}
 	for i := range 3 {
 		t.Setenv(bus.ServerNameVariable, fmt.Sprintf("nats-%d", i))

@@ -22,6 +22,11 @@ func choosePort(fixed int) (int, error) {
 	if fixed != 0 {
 		return listenable(fixed)
 	}
+	return FreePort()
+}
+
+// FreePort returns a port on which nothing listens now.
+func FreePort() (int, error) {
 	for range 100 {
 		if port, err := listenable(firstPort + rand.IntN(lastPort-firstPort)); err == nil {
 			return port, nil

@@ -13,12 +13,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/common/model"
 
+	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -98,11 +100,8 @@ func newModelInstallation(ctx context.Context, program, pack string, more ...str
 
 // freeAddress returns an address on which nothing listens.
 func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
-	}
-	return l.Addr().String(), l.Close()
+	port, err := local.FreePort()
+	return net.JoinHostPort(local.Host, strconv.Itoa(port)), err
 }
 
 func (b *modelInstallation) can(op wire.ModelOp) bool { return slices.Contains(b.info.Operations, op) }

@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"testing"
 
 	"golang.org/x/oauth2"
@@ -68,7 +67,7 @@ func NewOIDCStopped(t testing.TB, users ...OIDCUser) *OIDC {
 		t.Fatalf("localtest: the provider of OpenID Connect for tests is missing (looked for %s): run `tools/setup oidc`", o.program)
 	}
 	o.SetUsers(users...)
-	o.Address = net.JoinHostPort(local.Host, strconv.Itoa(freePort(t)))
+	o.Address = FreeAddress(t)
 	t.Cleanup(o.Stop)
 	return o
 }

@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"testing"
 
 	"github.com/sluice-rag/sluice/internal/local"
@@ -40,28 +38,10 @@ func NewS3(t testing.TB) *S3 {
 	if _, err := os.Stat(s.program); err != nil {
 		t.Fatalf("localtest: the S3 server for tests is missing (looked for %s): run `tools/setup s3`", s.program)
 	}
-	s.Address = net.JoinHostPort(local.Host, strconv.Itoa(freePort(t)))
+	s.Address = FreeAddress(t)
 	s.Start()
 	t.Cleanup(s.Stop)
 	return s
-}
-
-// freePort returns a free port below the range that systems assign to connections, so that a
-// stopped server finds it free again.
-func freePort(t testing.TB) int {
-	t.Helper()
-	var problem error
-	for range 100 {
-		port := 20_000 + rand.IntN(12_000)
-		l, err := net.Listen("tcp", net.JoinHostPort(local.Host, strconv.Itoa(port)))
-		if err == nil {
-			_ = l.Close()
-			return port
-		}
-		problem = err
-	}
-	t.Fatalf("localtest: find a port for a server: %v", problem)
-	return 0
 }
 
 // Start starts the server, and returns when it listens.
