@@ -98,12 +98,13 @@ tokenizer:
   before: []
   after: []
 # input_ids, attention_mask: int64 [batch, tokens] -> embedding: float32 [batch, 256] of unit length
-# (a zero vector for a text without tokens).
+# (a zero vector for a text without tokens). Repeated tokens may be one position with their number in attention_mask (counts).
 # similarity_threshold is our equivalent of ChunkRAG's theta = 0.8: at this cosine the chance that neighbouring
 # sentences belong together is 0.55, as at the segmenter's threshold.
 encoder:
 {file("encoder.onnx")}  dimension: 256
   max_tokens: {MAX_TOKENS}
+  counts: true
   scripts: [Latin]
   similarity_threshold: {similarity:.4f}
 {segmenter_export.section(folder, threshold)}"""

@@ -91,16 +91,61 @@ type level struct {
 
 // Write implements io.Writer.
 func (s *bodyChecker) Write(p []byte) (int, error) {
-	for i := 0; i < len(p) && s.failed == nil; i++ {
-		s.read++
-		if s.consume(p[i]); s.rest != nil {
-			s.trackDocuments(p[i])
+	for i := 0; i < len(p) && s.failed == nil; {
+		if s.token == tokenString && !s.escape {
+			if n := s.skipText(p[i:]); n > 0 {
+				i += n
+				continue
+			}
 		}
+		s.take(p[i])
+		i++
 	}
 	if s.failed != nil {
 		return 0, s.failed
 	}
 	return len(p), nil
+}
+
+// take checks the next byte.
+func (s *bodyChecker) take(c byte) {
+	s.read++
+	if s.consume(c); s.rest != nil {
+		s.trackDocuments(c)
+	}
+}
+
+// skipText counts the bytes of a string in front of a quote, an escape or the first byte beyond a
+// limit, which are left to take. Most bytes of a body are such.
+func (s *bodyChecker) skipText(p []byte) (n int) {
+	room := int64(len(p))
+	if s.text.limit > 0 {
+		room = min(room, s.text.limit-s.text.read)
+	}
+	if top := s.top(); top != nil && top.untyped {
+		room = min(room, maxFree-(s.read-top.began))
+	}
+	if s.rest != nil {
+		span := s.openSpan()
+		if span == nil {
+			return 0 // the rest of the body is kept
+		}
+		room = min(room, maxInBatch-(s.read-span.begin))
+	}
+	for int64(n) < room && p[n] != '"' && p[n] != '\\' {
+		n++
+	}
+	s.read += int64(n)
+	s.text.read += int64(n)
+	return n
+}
+
+// openSpan returns the document of a batch that has not ended, or nil.
+func (s *bodyChecker) openSpan() *byteRange {
+	if spans := *s.spans; len(spans) > 0 && spans[len(spans)-1].end == 0 {
+		return &spans[len(spans)-1]
+	}
+	return nil
 }
 
 // trackDocuments records the byte ranges of a batch's documents. It is called after consume, with
@@ -109,13 +154,13 @@ func (s *bodyChecker) trackDocuments(c byte) {
 	n, spans := len(s.stack), *s.spans
 	inside := n >= 2 && s.stack[0].object && !s.stack[1].object && strings.EqualFold(s.stack[0].key, "documents")
 	text := s.token == tokenString || s.token == tokenKey
-	opened := len(spans) > 0 && spans[len(spans)-1].end == 0
+	opened := s.openSpan()
 	switch {
-	case opened && n == 2 && c == '}' && !text:
-		spans[len(spans)-1].end = s.read
+	case opened != nil && n == 2 && c == '}' && !text:
+		opened.end = s.read
 		return
-	case opened:
-		if s.read-spans[len(spans)-1].begin > maxInBatch {
+	case opened != nil:
+		if s.read-opened.begin > maxInBatch {
 			s.failAt(fmt.Sprintf("body.documents[%d]", len(spans)-1),
 				"has more than %s; send it alone, by PUT /v1/collections/{collection}/content", schema.FormatBytes(maxInBatch))
 		}

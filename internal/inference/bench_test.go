@@ -86,7 +86,7 @@ func BenchmarkEncoderRun(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			batch := make([]sequence, rows)
 			for i := range batch {
-				batch[i] = sequence{make([]int32, length), make([]float32, model.dimension())}
+				batch[i] = sequence{ids: make([]int32, length), vector: make([]float32, model.dimension())}
 				for j := range batch[i].ids {
 					batch[i].ids[j] = int32(5 + (i*31+j*17)%20000)
 				}

@@ -227,6 +227,7 @@ func TestBERTSectionErrorsNameTheField(t *testing.T) {
 		{"bert-mean", "types: true", "types: false", "input_ids"},
 		{"bert-mean", "dimension: 32", "dimension: 64", "dimension 32"},
 		{"bert-mean", "max_tokens: 48", "max_tokens: 2", "encoder.max_tokens"},
+		{"bert-mean", "max_tokens: 48", "max_tokens: 48\n  counts: true", "encoder.counts"},
 		{"cross-encoder", "labels: 1", "labels: 3", "pair.labels"},
 		{"cross-encoder", "labels: 1", "labels: 2", "1 labels"},
 		{"cross-encoder", "truncation: longest_first", "truncation: both", "pair.truncation"},

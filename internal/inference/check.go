@@ -156,7 +156,7 @@ func (c *checker) encoder(ctx context.Context, g *modelpack.GraphReport, e *embe
 	}
 	vector := func(ids []int32, others ...sequence) ([]float32, error) {
 		v := make([]float32, e.dimension)
-		return v, e.encode(ctx, append([]sequence{{ids, v}}, others...))
+		return v, e.encode(ctx, append([]sequence{{ids: ids, vector: v}}, others...))
 	}
 	for _, golden := range all.Encoder {
 		read := e.tokens
@@ -186,11 +186,23 @@ func (c *checker) encoder(ctx context.Context, g *modelpack.GraphReport, e *embe
 	if err != nil {
 		return err
 	}
-	padded, err := vector(short, sequence{long, make([]float32, e.dimension)})
+	longer := sequence{ids: long, vector: make([]float32, e.dimension)}
+	padded, err := vector(short, longer)
 	if err != nil {
 		return err
 	}
 	c.padding(g, alone, padded)
+	if !e.counts {
+		return nil
+	}
+	counted := e.sequence(long, make([]float32, e.dimension))
+	if err := e.encode(ctx, []sequence{counted}); err != nil {
+		return err
+	}
+	if maxDiff, ok := difference(counted.vector, longer.vector); !ok || maxDiff > g.Tolerance {
+		c.problem("%s: a text's result changes by %.2g when its repeated tokens are counted, more than %.2g: leave counts out of the manifest",
+			g.Section, maxDiff, g.Tolerance)
+	}
 	return nil
 }
 

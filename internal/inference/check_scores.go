@@ -67,7 +67,7 @@ func (c *checker) linker(ctx context.Context, g *modelpack.GraphReport, all pack
 		for i, passage := range passages {
 			// A passage without a known token has the zero vector.
 			if ids, _, _ := m.encoder.tokens(passage); ids != nil {
-				sequences = append(sequences, sequence{ids, w.vectors[i*d : (i+1)*d]})
+				sequences = append(sequences, m.encoder.sequence(ids, w.vectors[i*d:(i+1)*d]))
 			}
 		}
 		return w, m.encoder.encode(ctx, sequences)

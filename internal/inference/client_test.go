@@ -53,7 +53,7 @@ func TestManyLongTextsComeBackInOrder(t *testing.T) {
 	}
 	for i := 0; i < len(texts); i += 37 {
 		ids, _, _ := model.encoder.tokens(texts[i])
-		alone := sequence{ids, make([]float32, model.dimension())}
+		alone := sequence{ids: ids, vector: make([]float32, model.dimension())}
 		if err := model.encoder.encode(t.Context(), []sequence{alone}); err != nil {
 			t.Fatal(err)
 		}

@@ -89,7 +89,7 @@ func (s *service) tokenise(ctx context.Context, op wire.ModelOp, lane wire.Lane,
 			t.truncated++
 		}
 		if len(ids) > 0 {
-			t.sequences = append(t.sequences, sequence{ids: ids, vector: t.vector(i)})
+			t.sequences = append(t.sequences, by.sequence(ids, t.vector(i)))
 		}
 	}
 	return t, nil

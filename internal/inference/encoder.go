@@ -17,6 +17,7 @@ import (
 // sequence is a text as the encoder reads it.
 type sequence struct {
 	ids    []int32
+	counts []int32   // how often each id occurs; nil: once
 	vector []float32 // the result is written here; it has the encoder's dimension
 }
 
@@ -34,6 +35,8 @@ type embedder struct {
 	*graphTokenizer
 	dimension, maxTokens int
 	query, passage       prompt
+	counts               bool
+	counters             sync.Pool
 }
 
 // prompt is the text in front of questions or of passages, and how many tokens it has.
@@ -53,7 +56,8 @@ func (m *Model) openEmbedder(f graphFile, spec *ManifestEncoder) (*embedder, err
 	if err != nil {
 		return nil, err
 	}
-	e := &embedder{graphTokenizer: tok, dimension: spec.Dimension, maxTokens: spec.MaxTokens}
+	e := &embedder{graphTokenizer: tok, dimension: spec.Dimension, maxTokens: spec.MaxTokens, counts: spec.Counts}
+	e.counters.New = func() any { return &tokenCounter{} }
 	if spec.Prompts != nil {
 		e.query, e.passage = tok.prompt(spec.Prompts.Query), tok.prompt(spec.Prompts.Passage)
 		if limit := spec.MaxTokens - len(tok.frame.Before) - len(tok.frame.After); max(e.query.tokens, e.passage.tokens) >= limit {
@@ -66,6 +70,17 @@ func (m *Model) openEmbedder(f graphFile, spec *ManifestEncoder) (*embedder, err
 		e.textEncoder, err = openEncoder(f.path, spec.Dimension, tok.pad, f.options)
 	}
 	return e, err
+}
+
+// sequence returns a text as the graph reads it, which takes the memory of ids.
+func (e *embedder) sequence(ids []int32, vector []float32) sequence {
+	if !e.counts {
+		return sequence{ids: ids, vector: vector}
+	}
+	c := e.counters.Get().(*tokenCounter)
+	defer e.counters.Put(c)
+	distinct, counts := c.count(ids)
+	return sequence{ids: distinct, counts: counts, vector: vector}
 }
 
 // tokens returns the ids of a passage, queryTokens those of a question: at most maxTokens, with
@@ -140,6 +155,9 @@ func (e *encoder) encode(ctx context.Context, batch []sequence) error {
 	b.vectors = grow(b.vectors, len(batch)*e.dimension)
 	for row, s := range batch {
 		fillRow(b.ids, b.mask, row, longest, s.ids, e.pad)
+		for i, n := range s.counts {
+			b.mask[row*longest+i] = int64(n)
+		}
 	}
 	var t tensors
 	defer t.free()

@@ -67,7 +67,7 @@ func (g goldenDocument) window(t *testing.T, m *Model) (w window, want []float32
 	w = window{vectors: make([]float32, len(g.Passages)*m.dimension()), passages: len(g.Passages)}
 	for i, passage := range g.Passages {
 		ids, _, _ := m.encoder.tokens(passage)
-		sequences = append(sequences, sequence{ids, w.vectors[i*m.dimension() : (i+1)*m.dimension()]})
+		sequences = append(sequences, m.encoder.sequence(ids, w.vectors[i*m.dimension():(i+1)*m.dimension()]))
 	}
 	if err := m.encoder.encode(t.Context(), sequences); err != nil {
 		t.Fatal(err)

@@ -111,12 +111,12 @@ func TestGoldenGraphs(t *testing.T) {
 		if len(e.IDs) == 0 {
 			continue
 		}
-		alone := sequence{e.IDs, make([]float32, m.dimension())}
+		alone := sequence{ids: e.IDs, vector: make([]float32, m.dimension())}
 		if err := m.encoder.encode(t.Context(), []sequence{alone}); err != nil {
 			t.Fatal(err)
 		}
 		worst = max(worst, near(t, "vector of "+e.Text[:min(40, len(e.Text))], alone.vector, e.Embedding))
-		together = append(together, sequence{e.IDs, make([]float32, m.dimension())})
+		together = append(together, sequence{ids: e.IDs, vector: make([]float32, m.dimension())})
 	}
 	if err := m.encoder.encode(t.Context(), together); err != nil {
 		t.Fatal(err)

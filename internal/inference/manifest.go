@@ -86,11 +86,14 @@ type ManifestEncoder struct {
 	// ManifestRemote is the model in place of the graph, with the format remote. Shorten makes
 	// llm-gateway request vectors of Dimension from the API.
 	ManifestRemote `yaml:",inline"`
-	Shorten        bool             `yaml:"shorten" need:"maybe"`
-	Pooling        string           `yaml:"pooling" need:"maybe"` // of BERT's format: mean, cls, last, or none when the graph pools
-	Dimension      int              `yaml:"dimension"`
-	MaxTokens      int              `yaml:"max_tokens"` // special tokens included; a longer text is cut
-	Prompts        *ManifestPrompts `yaml:"prompts" need:"maybe"`
+	Shorten        bool   `yaml:"shorten" need:"maybe"`
+	Pooling        string `yaml:"pooling" need:"maybe"` // of BERT's format: mean, cls, last, or none when the graph pools
+	Dimension      int    `yaml:"dimension"`
+	MaxTokens      int    `yaml:"max_tokens"` // special tokens included; a longer text is cut
+	// Counts says that the order of tokens makes no difference to the graph, and that a token's
+	// value in attention_mask may be how often it occurs in the text, in place of as many ones.
+	Counts  bool             `yaml:"counts" need:"maybe"`
+	Prompts *ManifestPrompts `yaml:"prompts" need:"maybe"`
 	// SimilarityThreshold is the cosine below which neighbouring sentences are separated: this
 	// pack's equivalent of ChunkRAG's theta = 0.8.
 	SimilarityThreshold *float64 `yaml:"similarity_threshold" need:"maybe"`

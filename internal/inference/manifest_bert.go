@@ -93,6 +93,8 @@ func (m *Manifest) checkEncoder(section string, e ManifestEncoder) error {
 		return schema.Invalid(section+".dimension", "%d is not between 1 and 4096", e.Dimension)
 	case e.MaxTokens < 1+len(tok.Before)+len(tok.After):
 		return schema.Invalid(section+".max_tokens", "%d leaves no room for text", e.MaxTokens)
+	case e.Counts && e.Format != "":
+		return schema.Invalid(section+".counts", "a graph of format %q reads its tokens in their order: leave it out", e.Format)
 	case e.Format == "":
 	case e.remote():
 		return m.checkRemoteEncoder(section, e)

@@ -37,28 +37,37 @@ func (m *Model) boundarySides(vectors []float32) sides {
 		return sides{vectors, vectors, d}
 	}
 	out := sides{make([]float32, len(vectors)), make([]float32, len(vectors)), d}
-	n := len(vectors) / d
-	for i := range n {
-		weight := 1.0
-		for distance := range section.Window {
-			if i-distance >= 0 {
-				add(out.left[i*d:(i+1)*d], vectors[(i-distance)*d:], float32(weight))
-			}
-			if i+distance < n {
-				add(out.right[i*d:(i+1)*d], vectors[(i+distance)*d:], float32(weight))
-			}
-			weight *= section.Decay
+	n, none := len(vectors)/d, make([]float32, d)
+	row := func(i int) []float32 {
+		if i < 0 || i >= n {
+			return none
 		}
-		scale(out.left[i*d : (i+1)*d])
-		scale(out.right[i*d : (i+1)*d])
+		return vectors[i*d : (i+1)*d]
+	}
+	weights := make([]float32, (section.Window+3)/4*4)
+	for distance, weight := 0, 1.0; distance < section.Window; distance++ {
+		weights[distance], weight = float32(weight), weight*section.Decay
+	}
+	for i := range n {
+		left, right := out.left[i*d:(i+1)*d], out.right[i*d:(i+1)*d]
+		for k := 0; k < len(weights); k += 4 {
+			w := [4]float32(weights[k:])
+			addFour(left, w, row(i-k), row(i-k-1), row(i-k-2), row(i-k-3))
+			addFour(right, w, row(i+k), row(i+k+1), row(i+k+2), row(i+k+3))
+		}
+		scale(left)
+		scale(right)
 	}
 	return out
 }
 
-// add adds weight times v to sum. v may be longer than sum.
-func add(sum, v []float32, weight float32) {
+// addFour adds vectors to sum, each times its weight. One loop over four takes half the time of
+// four.
+func addFour(sum []float32, weights [4]float32, a, b, c, d []float32) {
+	a, b, c, d = a[:len(sum)], b[:len(sum)], c[:len(sum)], d[:len(sum)]
+	u, v, w, x := weights[0], weights[1], weights[2], weights[3]
 	for i := range sum {
-		sum[i] += weight * v[i]
+		sum[i] = sum[i] + u*a[i] + v*b[i] + w*c[i] + x*d[i]
 	}
 }
 

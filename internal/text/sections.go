@@ -46,9 +46,15 @@ func Sections(parsed schema.Parsed, limit int) []schema.Section {
 // headedBlocks is a heading with the blocks before the next heading.
 type headedBlocks struct {
 	path    []string
-	blocks  []schema.Block
+	blocks  []countedBlock
 	content bool // some block is not a heading
 	tokens  int
+}
+
+// countedBlock is a block with the number of its tokens.
+type countedBlock struct {
+	schema.Block
+	tokens int
 }
 
 // runs groups the blocks by heading.
@@ -76,8 +82,9 @@ func runs(blocks []schema.Block) []headedBlocks {
 			out = append(out, headedBlocks{path: path[:len(path):len(path)]})
 		}
 		r := &out[len(out)-1]
-		r.blocks = append(r.blocks, b)
-		r.tokens += CountTokens(b.Text)
+		n := CountTokens(b.Text)
+		r.blocks = append(r.blocks, countedBlock{b, n})
+		r.tokens += n
 		r.content = r.content || !heading
 	}
 	return out
@@ -102,7 +109,7 @@ type packer struct {
 	anchor  []string // the path of its first headed blocks
 	content bool
 	tokens  int
-	blocks  []schema.Block
+	blocks  []countedBlock
 }
 
 // add adds the next headed blocks.
@@ -173,11 +180,15 @@ func (p *packer) emit(b *builder) {
 		return
 	}
 	text := strings.TrimRightFunc(b.text.String(), unicode.IsSpace)
+	tokens := b.tokens // no token reaches across the empty line between two blocks
+	if b.cut {
+		tokens = CountTokens(text)
+	}
 	p.out = append(p.out, schema.Section{
 		Ordinal:     len(p.out),
 		HeadingPath: append([]string(nil), p.path...),
 		Text:        text,
-		Tokens:      CountTokens(text),
+		Tokens:      tokens,
 		Pages:       b.pages,
 		Links:       b.links,
 		Layout:      b.layout(),
@@ -189,6 +200,7 @@ func (p *packer) emit(b *builder) {
 type builder struct {
 	text   strings.Builder
 	tokens int
+	cut    bool // some fragment is not a whole block
 	pages  []schema.PageMark
 	links  []string
 	runs   []LayoutRun
@@ -235,6 +247,7 @@ func (b *builder) add(p fragment, page int) {
 	}
 	b.text.WriteString(p.text)
 	b.tokens += p.tokens
+	b.cut = b.cut || !p.whole
 }
 
 // fragment is a block's text or a part of it, and the separator from the previous fragment when
@@ -243,14 +256,15 @@ type fragment struct {
 	text   string
 	sep    string
 	tokens int
+	whole  bool // it is the whole block
 }
 
 // splitBlock returns the block's text whole if it is within limit, and otherwise cut between lines.
 // A line over the limit is cut between sentences, and a sentence of more than a quarter of the
 // limit between words.
-func splitBlock(b schema.Block, limit int) []fragment {
-	if n := CountTokens(b.Text); n <= limit {
-		return []fragment{{b.Text, "\n\n", n}}
+func splitBlock(b countedBlock, limit int) []fragment {
+	if b.tokens <= limit {
+		return []fragment{{b.Text, "\n\n", b.tokens, true}}
 	}
 	var out []fragment
 	for line := range strings.SplitSeq(b.Text, "\n") {
@@ -258,14 +272,14 @@ func splitBlock(b schema.Block, limit int) []fragment {
 			continue
 		}
 		if n := CountTokens(line); n <= limit {
-			out = append(out, fragment{strings.TrimRight(line, " \t"), "\n", n})
+			out = append(out, fragment{text: strings.TrimRight(line, " \t"), sep: "\n", tokens: n})
 			continue
 		}
 		sep := "\n"
 		for _, r := range Split(line, Sentences(line), max(limit/4, 1)) {
 			part := r.Of(line)
 			trimmed := strings.TrimSpace(part)
-			out = append(out, fragment{trimmed, sep, CountTokens(trimmed)})
+			out = append(out, fragment{text: trimmed, sep: sep, tokens: CountTokens(trimmed)})
 			sep = ""
 			if r, _ := utf8.DecodeLastRuneInString(part); unicode.IsSpace(r) {
 				sep = " "

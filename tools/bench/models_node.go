@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -152,16 +153,23 @@ func (c *modelsCommand) besideGraph(ctx context.Context, b *modelInstallation, t
 	return nil
 }
 
-// exactly returns texts with an exact number of tokens, and their token ids.
+// exactly returns texts with an exact number of tokens, none of which repeats, and their token ids:
+// the server reads repeated tokens once.
 func (t *modelTexts) exactly(words *tokenizer.Tokenizer, rows, tokens int) (texts []string, ids [][]int32) {
 	for at := 0; len(texts) < rows; at++ {
 		var text strings.Builder
-		have := 0
-		for i := at * 37; have < tokens; i++ {
+		have := map[int32]bool{}
+		for i := at * 37; len(have) < tokens; i++ {
 			for _, word := range strings.Fields(t.sentences[i%len(t.sentences)]) {
-				if _, n := words.Encode(nil, word, 0); have+n <= tokens {
-					text.WriteString(word + " ")
-					have += n
+				own, _ := words.Encode(nil, word, 0)
+				distinct := slices.Compact(slices.Sorted(slices.Values(own)))
+				known := func(id int32) bool { return have[id] }
+				if len(distinct) < len(own) || len(have)+len(own) > tokens || slices.ContainsFunc(own, known) {
+					continue
+				}
+				text.WriteString(word + " ")
+				for _, id := range own {
+					have[id] = true
 				}
 			}
 		}

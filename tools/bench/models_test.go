@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,7 +13,7 @@ import (
 )
 
 // TestTensorsAreOfOneLength: the texts for both runtimes have exactly the same number of tokens,
-// and differ from each other.
+// repeat none, and differ from each other.
 func TestTensorsAreOfOneLength(t *testing.T) {
 	words, err := tokenizer.Load("../../models/default/tokenizer.json")
 	if err != nil {
@@ -30,6 +31,9 @@ func TestTensorsAreOfOneLength(t *testing.T) {
 				t.Errorf("row %d has %d tokens, want %d others than before", i, n, shape[1])
 			}
 			seen[texts[i]] = true
+			if distinct := slices.Compact(slices.Sorted(slices.Values(row))); len(distinct) != len(row) {
+				t.Errorf("row %d repeats %d tokens", i, len(row)-len(distinct))
+			}
 		}
 	}
 }

@@ -5,6 +5,7 @@ package tokenizer
 // and single punctuation marks.
 
 import (
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -18,13 +19,23 @@ type normalizer struct {
 // words calls yield with each normalised word and punctuation mark of text, in order. The slice is
 // reused.
 func (n normalizer) words(text string, yield func(word []byte)) {
-	for i := 0; i < len(text); i++ {
-		if text[i] >= utf8.RuneSelf {
-			split(n.normalize(text), yield)
+	// What is between two of these characters is normalised by itself. The other white space of
+	// ASCII is removed where the text is cleaned.
+	const spaces = " \t\n\r"
+	for {
+		wide := strings.IndexFunc(text, func(r rune) bool { return r >= utf8.RuneSelf })
+		if wide < 0 {
+			n.ascii(text, yield)
 			return
 		}
+		start, end := strings.LastIndexAny(text[:wide], spaces)+1, len(text)
+		if i := strings.IndexAny(text[wide:], spaces); i >= 0 {
+			end = wide + i
+		}
+		n.ascii(text[:start], yield)
+		split(n.normalize(text[start:end]), yield)
+		text = text[end:]
 	}
-	n.ascii(text, yield)
 }
 
 // ascii does for ASCII text what normalize and split do for any text.

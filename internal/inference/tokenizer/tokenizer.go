@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -27,8 +28,9 @@ type Tokenizer struct {
 	extra      int // number of added tokens that are not special
 	unknown    int32
 	size       int
-	longest    int // bytes of the longest piece
-	maxChars   int // a word of more characters is unknown as a whole
+	longest    int       // bytes of the longest piece
+	maxChars   int       // a word of more characters is unknown as a whole
+	words      sync.Pool // of *wordCache
 
 	pipeline *pipeline // of Unigram and BPE, which use only added, unknown and size of the fields above; else nil
 }
@@ -192,10 +194,14 @@ func (t *Tokenizer) Encode(ids []int32, text string, limit int) (_ []int32, tota
 		})
 		return ids, total
 	}
+	cache, _ := t.words.Get().(*wordCache)
+	if cache == nil {
+		cache = new(wordCache)
+	}
+	defer t.words.Put(cache)
 	var scratch [24]int32
-	pieces := scratch[:0]
 	t.normalizer.words(text, func(word []byte) {
-		pieces = t.word(pieces[:0], nil, word)
+		pieces := t.cachedWord(scratch[:0], cache, word)
 		total += len(pieces)
 		if limit > 0 && len(ids)+len(pieces) > end {
 			pieces = pieces[:max(0, end-len(ids))]
@@ -203,6 +209,22 @@ func (t *Tokenizer) Encode(ids []int32, text string, limit int) (_ []int32, tota
 		ids = append(ids, pieces...)
 	})
 	return ids, total
+}
+
+// cachedWord is word with a cache. It returns pieces of the cache, or appends them to ids.
+func (t *Tokenizer) cachedWord(ids []int32, cache *wordCache, word []byte) []int32 {
+	if len(word) > cachedBytes {
+		return t.word(ids, nil, word)
+	}
+	slot, found := cache.slot(word)
+	if found {
+		return slot.ids[:slot.pieces]
+	}
+	ids = t.word(ids, nil, word)
+	if len(ids) <= cachedPieces {
+		slot.length, slot.pieces = uint8(len(word)), uint8(copy(slot.ids[:], ids))
+	}
+	return ids
 }
 
 // word appends the pieces of one normalised word: at each position the longest piece of the
