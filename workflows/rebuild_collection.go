@@ -70,6 +70,7 @@ func rebuild(ctx workflow.Context, in wire.Rebuild) error {
 			if err := cutParts(ctx, list.Parts, atOnce); err != nil {
 				return err
 			}
+			in.After = list.After
 		} else {
 			if !in.Clustered {
 				if err := workflow.ExecuteActivity(rebuildOptions(ctx, 2*time.Hour), wire.ActivityRebuildCluster, in).Get(ctx, nil); err != nil {

@@ -27,6 +27,8 @@ type rebuild struct {
 
 	mu  sync.Mutex // parts are cut at the same time
 	ran []string
+
+	after uuid.UUID // where the next list begins: where the last one with parts ended
 }
 
 func (r *rebuild) note(step string) {
@@ -44,7 +46,14 @@ func (r *rebuild) run(t *testing.T) {
 	for name, do := range map[string]any{
 		wire.ActivityRebuildList: func(_ context.Context, in wire.Rebuild) (out wire.RebuildParts, err error) {
 			r.note("list")
+			if in.After != r.after {
+				return out, temporal.NewNonRetryableApplicationError("a list begins elsewhere", "", nil)
+			}
 			if len(r.lists) > 0 {
+				if r.lists[0] > 0 {
+					r.after = uuid.New()
+					out.After = r.after
+				}
 				for range r.lists[0] {
 					out.Parts = append(out.Parts, wire.RebuildPart{Rebuild: in, Versions: []uuid.UUID{uuid.New()}})
 				}

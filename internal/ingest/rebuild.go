@@ -28,9 +28,10 @@ import (
 // Generations is what a rebuild reads and writes. Every method that takes a Rebuild returns
 // batch.ErrOver when that generation is not being built.
 type Generations interface {
-	// MissingVersions lists the live versions that the generation does not contain, in the order of
-	// their ids.
-	MissingVersions(ctx context.Context, in wire.Rebuild, limit int) ([]batch.MissingVersion, error)
+	// MissingVersions looks at up to limit documents after in.After, in the order of their ids. It
+	// returns those of their live versions that the generation does not contain, and the last of
+	// the documents; zero if no other follows.
+	MissingVersions(ctx context.Context, in wire.Rebuild, limit int) (missing []batch.MissingVersion, last uuid.UUID, err error)
 	// Segmentation returns how the generation's sections are cut into passages.
 	Segmentation(ctx context.Context, in wire.Rebuild) (schema.Segmentation, error)
 	// StoredTexts reads the text of those versions that are live.
@@ -110,20 +111,36 @@ func (r *Rebuilder) step(ctx context.Context, name string, in wire.Rebuild, do f
 	return fmt.Errorf("rebuild %s: %w", name, err)
 }
 
-// List finds a page of the missing versions and divides it into parts.
+// List finds the next page with missing versions and divides it into parts. After the last page it
+// begins at the first, because documents may have changed since.
 func (r *Rebuilder) List(ctx context.Context, in wire.Rebuild) (wire.RebuildParts, error) {
 	var out wire.RebuildParts
 	err := r.step(ctx, "list", in, func(ctx context.Context) error {
-		missing, err := r.generations.MissingVersions(ctx, in, missingPage)
+		missing, err := r.nextMissing(ctx, &in)
 		if err != nil {
 			return fmt.Errorf("find versions without generation %d: %w", in.Generation, err)
 		}
+		out.After, in.After = in.After, uuid.Nil
 		for _, versions := range parts(missing) {
 			out.Parts = append(out.Parts, wire.RebuildPart{Rebuild: in, Versions: versions})
 		}
 		return nil
 	})
 	return out, err
+}
+
+// nextMissing returns the missing versions of the first page that has any, and moves in.After
+// behind that page.
+func (r *Rebuilder) nextMissing(ctx context.Context, in *wire.Rebuild) ([]batch.MissingVersion, error) {
+	fromFirst := in.After == uuid.Nil
+	for {
+		missing, last, err := r.generations.MissingVersions(ctx, *in, missingPage)
+		in.After = last
+		if err != nil || len(missing) > 0 || last == uuid.Nil && fromFirst {
+			return missing, err
+		}
+		fromFirst = fromFirst || last == uuid.Nil
+	}
 }
 
 // parts divides versions into parts, each of which is cut in one step.

@@ -45,6 +45,8 @@ type Rebuild struct {
 	Second bool `json:"second,omitempty"`
 	// Clustered says that an earlier execution clustered the sections that existed then.
 	Clustered bool `json:"clustered,omitempty"`
+	// After is the document after which the next page of missing versions begins; zero: the first.
+	After uuid.UUID `json:"after,omitzero"`
 }
 
 // Curated is the result of one step of a curation: ids and text stay in the store.
@@ -63,9 +65,11 @@ type RebuildPart struct {
 }
 
 // RebuildParts is a page of the versions that are missing in a generation, in the order of their
-// ids, divided into parts. It is empty when none is missing.
+// documents' ids, divided into parts. It is empty when none is missing.
 type RebuildParts struct {
 	Parts []RebuildPart `json:"parts,omitempty"`
+	// After is the last document of the page; zero: it was the last page.
+	After uuid.UUID `json:"after,omitzero"`
 }
 
 // Reparse is the input of the ReparseCollection workflow and of its activities.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -13,9 +14,11 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"go.temporal.io/sdk/testsuite"
 
 	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/documents"
+	"github.com/sluice-rag/sluice/internal/ingest"
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/lexical/search"
 	"github.com/sluice-rag/sluice/schema"
@@ -327,4 +330,63 @@ func (w *world) ask(stop <-chan struct{}, least int) {
 			w.t.Errorf("an answer of %d generations: %v", generations, err)
 		}
 	}
+}
+
+// TestMissingVersionsAreListedPageByPage: a listing looks at no document before its beginning,
+// unless none after it is missing.
+func TestMissingVersionsAreListedPageByPage(t *testing.T) {
+	const page = 4000
+	w := newWorld(t)
+	numbered := func(n int) uuid.UUID { return uuid.MustParse(fmt.Sprintf("00000000-0000-7000-8000-%012x", n)) }
+	const id = `('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid`
+	w.admin(`
+		WITH d AS (
+			INSERT INTO documents (tenant_id, id, collection_id, external_id, live_version_id)
+			SELECT $1, `+id+`, $2, n::text, `+id+` FROM generate_series(1, 4100) n RETURNING *)
+		INSERT INTO versions (tenant_id, id, document_id, collection_id, number, state, sha256, bytes, fingerprint)
+		SELECT tenant_id, live_version_id, id, collection_id, 1, 'ready', 'x', 1, 'x' FROM d`, w.principal.Tenant, w.collection)
+	in := wire.Rebuild{Tenant: w.principal.Tenant, Collection: w.collection, Generation: w.rebuild(schema.NewRebuild{}).Generation}
+	written := func(from, to int) {
+		w.admin(`
+			INSERT INTO lexical_entries (tenant_id, id, collection_id, generation, version_id)
+			SELECT $1, gen_random_uuid(), $2, $3, `+id+` FROM generate_series($4::int, $5::int) n`,
+			in.Tenant, in.Collection, in.Generation, from, to)
+	}
+	var env testsuite.WorkflowTestSuite
+	activities := env.NewTestActivityEnvironment()
+	rebuilder := ingest.NewRebuilder(w.store, nil, nil, nil)
+	activities.RegisterActivity(rebuilder.List)
+	check := func(after, wantAfter uuid.UUID, want ...uuid.UUID) {
+		t.Helper()
+		in.After = after
+		result, err := activities.ExecuteActivity(rebuilder.List, in)
+		w.ok(err)
+		var list wire.RebuildParts
+		w.ok(result.Get(&list))
+		var got []uuid.UUID
+		for _, p := range list.Parts {
+			got = append(got, p.Versions...)
+		}
+		if !slices.Equal(got, want) || list.After != wantAfter {
+			t.Errorf("after %s: %d versions, %v, next page after %s; want %d, %v, after %s",
+				after, len(got), got[:min(3, len(got))], list.After, len(want), want[:min(3, len(want))], wantAfter)
+		}
+	}
+	sequence := func(from, to int) (out []uuid.UUID) {
+		for n := from; n <= to; n++ {
+			out = append(out, numbered(n))
+		}
+		return out
+	}
+	check(uuid.Nil, numbered(page), sequence(1, page)...)
+	check(numbered(page), uuid.Nil, sequence(page+1, 4100)...)
+	written(1, 9)
+	written(11, 4049)
+	written(4051, 4100)
+	check(numbered(page), uuid.Nil, numbered(4050))
+	check(numbered(4060), numbered(page), numbered(10))
+	written(10, 10)
+	check(uuid.Nil, uuid.Nil, numbered(4050)) // the page before has none
+	written(4050, 4050)
+	check(numbered(4060), uuid.Nil)
 }

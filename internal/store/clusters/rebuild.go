@@ -21,17 +21,20 @@ import (
 
 const (
 	liveDocumentsSQL = `
-SELECT v.id, d.external_id FROM documents d JOIN versions v ON v.tenant_id = $1 AND v.id = d.live_version_id
-WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND v.state = 'ready'`
+SELECT v.id, d.external_id FROM documents d
+CROSS JOIN LATERAL (SELECT v.id FROM versions v WHERE v.tenant_id = $1 AND v.id = d.live_version_id AND v.state = 'ready' LIMIT 1) v
+WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL`
 	// The sections of all live versions, without those that went live later: curation places them.
 	allSectionsSQL = `
 SELECT s.id, s.version_id, s.ordinal, s.tokens FROM versions v
-JOIN sections s ON s.tenant_id = $1 AND s.version_id = v.id
+CROSS JOIN LATERAL (
+    SELECT s.id, s.version_id, s.ordinal, s.tokens FROM sections s WHERE s.tenant_id = $1 AND s.version_id = v.id OFFSET 0) s
 WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.state = 'ready'
 ORDER BY s.version_id, s.ordinal`
 	allLinksSQL = `
 SELECT l.version_id, l.section, l.target FROM versions v
-JOIN links l ON l.tenant_id = $1 AND l.version_id = v.id
+CROSS JOIN LATERAL (
+    SELECT l.version_id, l.section, l.target FROM links l WHERE l.tenant_id = $1 AND l.version_id = v.id OFFSET 0) l
 WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.state = 'ready'`
 	shareVersionsSQL = `
 SELECT id FROM versions WHERE tenant_id = $1 AND id = ANY ($2) AND state = 'ready' ORDER BY id FOR SHARE`

@@ -23,20 +23,32 @@ import (
 
 const (
 	// $1 tenant, $2 collection, $3 generation.
-	missingVersionsSQL = `
-FROM documents d JOIN versions v ON v.tenant_id = d.tenant_id AND v.id = d.live_version_id
+	missingIDsSQL = `
+SELECT v.id FROM documents d
+CROSS JOIN LATERAL (SELECT id FROM versions WHERE tenant_id = $1 AND id = d.live_version_id LIMIT 1) v
 WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND NOT EXISTS (
     SELECT FROM lexical_entries e WHERE e.tenant_id = $1 AND e.version_id = v.id AND e.generation = $3 AND NOT e.dead)
 ORDER BY v.id LIMIT $4`
-	missingPageSQL = `SELECT v.id, (SELECT coalesce(sum(s.tokens), 0) FROM sections s WHERE s.tenant_id = $1 AND s.version_id = v.id)` + missingVersionsSQL
-	missingIDsSQL  = `SELECT v.id` + missingVersionsSQL
+	// $4 documents after $5, of which those with a missing version have it. Whatever the planner
+	// takes for the size of the tables, it reads no more documents.
+	missingPageSQL = `
+SELECT d.id, v.id, coalesce((SELECT sum(s.tokens) FROM sections s WHERE s.tenant_id = $1 AND s.version_id = v.id), 0)
+FROM (SELECT id, live_version_id FROM documents
+      WHERE tenant_id = $1 AND collection_id = $2 AND deleted_at IS NULL AND id > $5 ORDER BY id LIMIT $4) d
+LEFT JOIN LATERAL (
+    SELECT id FROM versions WHERE tenant_id = $1 AND id = d.live_version_id AND NOT EXISTS (
+        SELECT FROM lexical_entries e WHERE e.tenant_id = $1 AND e.version_id = d.live_version_id AND e.generation = $3 AND NOT e.dead)
+    LIMIT 1) v ON true
+ORDER BY d.id`
 
 	storedTextsSQL = `
 SELECT v.id, d.external_id, v.title, s.id, s.ordinal, s.heading_path, s.body, s.tokens
-FROM versions v
-JOIN documents d ON d.tenant_id = v.tenant_id AND d.id = v.document_id
-JOIN sections s ON s.tenant_id = v.tenant_id AND s.version_id = v.id
-WHERE v.tenant_id = $1 AND v.id = ANY ($2) AND v.collection_id = $3 AND v.state = 'ready'
+FROM unnest($2::uuid[]) AS w(id)
+CROSS JOIN LATERAL (
+    SELECT id, document_id, title FROM versions
+    WHERE tenant_id = $1 AND id = w.id AND (collection_id = $3 AND state = 'ready') IS TRUE LIMIT 1) v
+CROSS JOIN LATERAL (SELECT external_id FROM documents WHERE tenant_id = $1 AND id = v.document_id LIMIT 1) d
+CROSS JOIN LATERAL (SELECT id, ordinal, heading_path, body, tokens FROM sections WHERE tenant_id = $1 AND version_id = v.id OFFSET 0) s
 ORDER BY v.id, s.ordinal`
 
 	countWrittenSQL = `
@@ -65,8 +77,9 @@ WHERE tenant_id = $1 AND collection_id = $2 AND number = $3 AND state = 'buildin
 
 	lockRefusedSQL = `
 SELECT d.id FROM documents d
-JOIN versions v ON v.tenant_id = d.tenant_id AND v.id = d.last_version_id
-WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND v.state = 'failed' AND v.reason_code = $5 AND d.id > $4
+CROSS JOIN LATERAL (
+    SELECT FROM versions WHERE tenant_id = $1 AND id = d.last_version_id AND (state = 'failed' AND reason_code = $5) IS TRUE LIMIT 1) v
+WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND d.id > $4
 ORDER BY d.id LIMIT $3 FOR UPDATE OF d`
 )
 
@@ -104,17 +117,30 @@ func (s *CorpusStore) building(ctx context.Context, in wire.Rebuild, fn func(ctx
 }
 
 // MissingVersions implements ingest.Generations.
-func (s *CorpusStore) MissingVersions(ctx context.Context, in wire.Rebuild, limit int) ([]batch.MissingVersion, error) {
-	var out []batch.MissingVersion
-	err := s.building(ctx, in, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, missingPageSQL, in.Tenant, in.Collection, in.Generation, limit)
+func (s *CorpusStore) MissingVersions(ctx context.Context, in wire.Rebuild, limit int) (
+	missing []batch.MissingVersion, last uuid.UUID, err error,
+) {
+	err = s.building(ctx, in, func(ctx context.Context, tx pgx.Tx) error {
+		missing, last = nil, uuid.Nil
+		rows, err := tx.Query(ctx, missingPageSQL, in.Tenant, in.Collection, in.Generation, limit, in.After)
 		if err != nil {
 			return err
 		}
-		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[batch.MissingVersion])
+		var document uuid.UUID
+		var version *uuid.UUID
+		var tokens int64
+		found, err := pgx.ForEachRow(rows, []any{&document, &version, &tokens}, func() error {
+			if version != nil {
+				missing = append(missing, batch.MissingVersion{Version: *version, Tokens: tokens})
+			}
+			return nil
+		})
+		if found.RowsAffected() == int64(limit) {
+			last = document
+		}
 		return err
 	})
-	return out, err
+	return missing, last, err
 }
 
 // Segmentation implements ingest.Generations.
