@@ -310,3 +310,42 @@ func TestRepetitionTellsWebhooksOfABetterPlan(t *testing.T) {
 		t.Errorf("%q was applied by itself", c.Plan)
 	}
 }
+
+// TestChoiceKeepsNoQuestionFromADeletedDocument: a document that is deleted while questions are
+// gathered leaves none behind.
+func TestChoiceKeepsNoQuestionFromADeletedDocument(t *testing.T) {
+	w := newWorld(t)
+	kept := w.add("kept.md", "Leave", "Leave is requested two weeks ahead.")
+	gone := w.add("gone.md", "Pumps", "The bolts are tightened to 7 Nm.")
+	choice := w.choose(choices.NewChoice{})
+	in := wire.PlanChoice{Tenant: w.principal.Tenant, Choice: choice.ID}
+	_, err := w.store.BeginChoice(w.context(), in)
+	w.ok(err)
+	by := w.principal
+	by.Scopes = []schema.Scope{schema.ScopeAdmin, schema.ScopeIngest}
+	w.ok(w.store.DeleteDocument(w.context(), by, gone))
+	gathered := func(number int, from schema.QuestionSource, documents ...uuid.UUID) planchoice.Gathered {
+		question := schema.ChoiceQuestion{Number: number, Source: from}
+		question.Question = fmt.Sprint("question ", number)
+		return planchoice.Gathered{ChoiceQuestion: question, DocumentIDs: documents}
+	}
+	w.ok(w.store.SaveQuestions(w.context(), in, []planchoice.Gathered{
+		gathered(1, schema.QuestionLabelled), gathered(2, schema.QuestionMade, gone), gathered(3, schema.QuestionMade, kept),
+		gathered(4, schema.QuestionRated, kept, gone),
+	}, nil))
+	all, err := w.store.ShownQuestions(w.context(), w.principal, w.collection, choice.ID, 0, 10)
+	w.ok(err)
+	var numbers []int
+	for _, q := range all {
+		numbers = append(numbers, q.Number)
+	}
+	if !slices.Equal(numbers, []int{1, 3}) {
+		t.Errorf("it keeps questions %v", numbers)
+	}
+	task, err := w.store.BeginChoice(w.context(), in)
+	w.ok(err)
+	want := []schema.SourceCount{{Source: schema.QuestionLabelled, Questions: 1}, {Source: schema.QuestionMade, Questions: 1}}
+	if task.Questions != 2 || !slices.Equal(task.Sources, want) {
+		t.Errorf("it counts %d questions, %v", task.Questions, task.Sources)
+	}
+}

@@ -65,7 +65,8 @@ type Sampled struct {
 type Store interface {
 	// BeginChoice sets a queued choice to running, and returns it in any state.
 	BeginChoice(ctx context.Context, in wire.PlanChoice) (Task, error)
-	// SaveQuestions stores all questions of a choice that has none.
+	// SaveQuestions stores all questions of a choice that has none, except those from a document
+	// that was deleted meanwhile.
 	SaveQuestions(ctx context.Context, in wire.PlanChoice, questions []Gathered, notes []string) error
 	// ChoiceQuestions lists questions with numbers above after, in order. Questions whose documents
 	// were deleted are left out.

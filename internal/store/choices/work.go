@@ -30,6 +30,10 @@ SELECT ` + choiceColumns + `, key_id, groups, plans, labelled, current_plan, alp
 
 	lockRunningSQL = `SELECT id FROM plan_choices WHERE tenant_id = $1 AND id = $2 AND state = 'running' FOR UPDATE`
 
+	// Locked until the questions are stored: a later purge finds them.
+	lockLivingSQL = `
+SELECT d.id FROM (SELECT DISTINCT id FROM unnest($2::uuid[]) AS w (id) ORDER BY id) w
+CROSS JOIN LATERAL (SELECT id FROM documents WHERE tenant_id = $1 AND id = w.id AND deleted_at IS NULL LIMIT 1 FOR SHARE) d`
 	insertQuestionSQL = `
 INSERT INTO plan_choice_questions (tenant_id, choice_id, number, source, question, documents, document_ids, answers, contains, evidence)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`
@@ -114,8 +118,53 @@ func (s *ChoiceStore) whileRunning(ctx context.Context, in wire.PlanChoice, fn f
 	})
 }
 
-// SaveQuestions implements planchoice.Store.
+// SaveQuestions implements planchoice.Store. It leaves out questions from a document that was
+// deleted since they were gathered.
 func (s *ChoiceStore) SaveQuestions(ctx context.Context, in wire.PlanChoice, questions []planchoice.Gathered, notes []string) error {
+	err := s.whileRunning(ctx, in, func(ctx context.Context, tx pgx.Tx) error {
+		kept, err := ofLiving(ctx, tx, in.Tenant, questions)
+		if err != nil {
+			return err
+		}
+		b := &pgx.Batch{}
+		b.Queue(`DELETE FROM plan_choice_questions WHERE tenant_id = $1 AND choice_id = $2`, in.Tenant, in.Choice)
+		for _, q := range kept {
+			b.Queue(insertQuestionSQL, in.Tenant, in.Choice, q.Number, q.Source, q.Question, store.EmptyNotNull(q.Documents),
+				store.EmptyNotNull(q.DocumentIDs), store.EmptyNotNull(q.Answers), store.EmptyNotNull(q.Contains), q.Evidence)
+		}
+		b.Queue(notedQuestionsSQL, in.Tenant, in.Choice, len(kept), sourcesOf(kept), store.EmptyNotNull(notes))
+		return tx.SendBatch(ctx, b).Close()
+	})
+	return store.Wrap(err, "keep %d questions", len(questions))
+}
+
+// ofLiving returns the questions none of whose documents was deleted, and keeps these documents
+// from being deleted in this transaction.
+func ofLiving(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, questions []planchoice.Gathered) ([]planchoice.Gathered, error) {
+	var documents []uuid.UUID
+	for _, q := range questions {
+		documents = append(documents, q.DocumentIDs...)
+	}
+	ids, err := store.IDs(tx.Query(ctx, lockLivingSQL, tenant, documents))
+	if err != nil {
+		return nil, fmt.Errorf("lock the documents of questions: %w", err)
+	}
+	living := map[uuid.UUID]bool{}
+	for _, id := range ids {
+		living[id] = true
+	}
+	deleted := func(id uuid.UUID) bool { return !living[id] }
+	var kept []planchoice.Gathered
+	for _, q := range questions {
+		if !slices.ContainsFunc(q.DocumentIDs, deleted) {
+			kept = append(kept, q)
+		}
+	}
+	return kept, nil
+}
+
+// sourcesOf counts questions by their sources.
+func sourcesOf(questions []planchoice.Gathered) []schema.SourceCount {
 	counts := map[schema.QuestionSource]int{}
 	for _, q := range questions {
 		counts[q.Source]++
@@ -126,17 +175,7 @@ func (s *ChoiceStore) SaveQuestions(ctx context.Context, in wire.PlanChoice, que
 			sources = append(sources, schema.SourceCount{Source: source, Questions: n})
 		}
 	}
-	err := s.whileRunning(ctx, in, func(ctx context.Context, tx pgx.Tx) error {
-		b := &pgx.Batch{}
-		b.Queue(`DELETE FROM plan_choice_questions WHERE tenant_id = $1 AND choice_id = $2`, in.Tenant, in.Choice)
-		for _, q := range questions {
-			b.Queue(insertQuestionSQL, in.Tenant, in.Choice, q.Number, q.Source, q.Question, store.EmptyNotNull(q.Documents), store.EmptyNotNull(q.DocumentIDs),
-				store.EmptyNotNull(q.Answers), store.EmptyNotNull(q.Contains), q.Evidence)
-		}
-		b.Queue(notedQuestionsSQL, in.Tenant, in.Choice, len(questions), sources, store.EmptyNotNull(notes))
-		return tx.SendBatch(ctx, b).Close()
-	})
-	return store.Wrap(err, "keep %d questions", len(questions))
+	return sources
 }
 
 // importedSQL draws imported questions in a random order that the seed $3 determines.
