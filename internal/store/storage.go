@@ -23,7 +23,9 @@ LEFT JOIN tenant_counts c ON c.tenant_id = $1`
 	// Both are read in one snapshot, so that any difference is an error of the counts.
 	recountSQL = `
 WITH stored AS (
-    SELECT (SELECT count(*) FROM documents WHERE tenant_id = $1 AND deleted_at IS NULL) AS documents,
+    SELECT (SELECT coalesce(sum(n.documents), 0)::bigint FROM collections c CROSS JOIN LATERAL (
+                SELECT count(*) AS documents FROM documents d WHERE d.tenant_id = $1 AND d.collection_id = c.id AND d.deleted_at IS NULL) n
+            WHERE c.tenant_id = $1) AS documents,
            (SELECT coalesce(sum(bytes), 0)::bigint FROM blobs WHERE tenant_id = $1) AS bytes
 ), known (counted, documents, bytes) AS (` + storedSQL + `), wrong AS (
     SELECT s.documents - k.documents AS documents, s.bytes - k.bytes AS bytes FROM stored s, known k

@@ -90,19 +90,28 @@ func (g *growthTest) explained() map[string]statementUse {
 	return out
 }
 
-// allowance returns the additional buffers for a plan's rows.
+// allowance returns the additional buffers for a plan's rows, those that a WITH changes included.
 func allowance(plan map[string]any) float64 {
 	rows, _ := plan["Actual Rows"].(float64)
-	if plan["Node Type"] != "ModifyTable" {
-		return growthReturned*rows + growthLocked*lockedRows(plan)
+	if plan["Node Type"] == "ModifyTable" {
+		rows = 0 // what RETURNING reads was changed
 	}
-	children, _ := plan["Plans"].([]any)
-	if len(children) == 0 {
-		return 0
+	return growthReturned*rows + growthLocked*lockedRows(plan) + growthChanged*changedRows(plan)
+}
+
+// changedRows returns the number of rows that a plan changes.
+func changedRows(plan map[string]any) float64 {
+	var n float64
+	for node := range nodes(plan) {
+		children, _ := node["Plans"].([]any)
+		if node["Node Type"] != "ModifyTable" || len(children) == 0 {
+			continue
+		}
+		source, _ := children[len(children)-1].(map[string]any) // earlier children belong to WITH and sub-selects
+		rows, _ := source["Actual Rows"].(float64)
+		n += rows
 	}
-	source, _ := children[len(children)-1].(map[string]any) // earlier children belong to WITH and sub-selects
-	rows, _ = source["Actual Rows"].(float64)
-	return growthChanged * rows
+	return n
 }
 
 // lockedRows returns the number of rows that a plan locks.

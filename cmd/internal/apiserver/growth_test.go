@@ -47,7 +47,18 @@ var allowedGrowth = map[string]string{
 // including those of triggers and constraints. Searches only find the postings of documents that
 // the test ingests: documents loaded in bulk have none.
 func TestStatementsDontGrowWithTheirTables(t *testing.T) {
-	g := newGrowthTest(t)
+	checkGrowth(t, newGrowthTest(t, false))
+}
+
+// TestStatementsOfANewTenantDontGrow is the same with the statistics of another tenant of the size
+// of the large collection, and with the plans that programs use. The statistics list all tenants,
+// so the planner assumes that no rows belong to any other.
+func TestStatementsOfANewTenantDontGrow(t *testing.T) {
+	checkGrowth(t, newGrowthTest(t, true))
+}
+
+func checkGrowth(t *testing.T, g *growthTest) {
+	t.Helper()
 	g.grow(1, smallCollection)
 	small := g.measure("small")
 	g.grow(smallCollection+1, largeCollection)
@@ -84,7 +95,8 @@ func TestStatementsDontGrowWithTheirTables(t *testing.T) {
 // growingSQL is a statement that grows, to check that the test detects it.
 const growingSQL = `SELECT count(body) FROM sections`
 
-// growthTest is an API on a database of its own without planner statistics.
+// growthTest is an API on a database of its own, without planner statistics or with those of
+// another tenant.
 type growthTest struct {
 	*world
 	postgres   *local.Postgres
@@ -94,7 +106,7 @@ type growthTest struct {
 	model      *modelclient.Client
 }
 
-func newGrowthTest(t *testing.T) *growthTest {
+func newGrowthTest(t *testing.T, others bool) *growthTest {
 	t.Helper()
 	dir := localtest.Dir(t)
 	pg, err := local.StartPostgres(t.Context(), local.PostgresOptions{Dir: dir, Throwaway: true, Settings: map[string]string{
@@ -115,9 +127,17 @@ func newGrowthTest(t *testing.T) *growthTest {
 		t.Fatal(err)
 	}
 	g := &growthTest{postgres: pg, log: filepath.Join(dir, "server.log")}
+	url := pg.URL()
+	if others {
+		g.admin(t, `ALTER ROLE postgres SET session_replication_role = replica`) // no foreign keys
+		g.growOf(t, uuid.New(), uuid.New(), smallCollection+largeCollection+1, smallCollection+2*largeCollection)
+		g.admin(t, `ALTER ROLE postgres RESET session_replication_role`)
+	} else {
+		url += "&plan_cache_mode=force_generic_plan"
+	}
 	g.admin(t, `ANALYZE`)
 	g.admin(t, `ALTER ROLE `+local.Program+` SET auto_explain.log_min_duration = 0`)
-	g.world = newWorldAt(t, pg.URL()+"&plan_cache_mode=force_generic_plan", store.Options{Lane: store.Batch, KeepSuperseded: -1, MaxConns: growthSessions})
+	g.world = newWorldAt(t, url, store.Options{Lane: store.Batch, KeepSuperseded: -1, MaxConns: growthSessions})
 	var made schema.Collection
 	g.post("/v1/collections", map[string]any{"name": "papers"}, "").want(http.StatusCreated, &made)
 	g.collection = made.ID
@@ -164,25 +184,32 @@ var growSQL = []string{
 	`INSERT INTO passages (tenant_id, id, section_id, version_id, collection_id, ordinal, start_byte, end_byte, tokens)
 	 SELECT $1, pg_temp.named('p', n), pg_temp.named('s', n), pg_temp.named('v', n), $2, 0, 0, 5, 3 FROM generate_series($3::int, $4::int) n`,
 	`INSERT INTO vectors_256 (tenant_id, collection_id, space_id, passage_id, version_id, embedding)
-	 SELECT $1, $2, (SELECT space_id FROM collections WHERE id = $2), pg_temp.named('p', n), pg_temp.named('v', n), array_fill(0.0625, ARRAY[256])::real[]::halfvec
+	 SELECT $1, $2, coalesce((SELECT space_id FROM collections WHERE id = $2), 1), pg_temp.named('p', n), pg_temp.named('v', n),
+	     array_fill(0.0625, ARRAY[256])::real[]::halfvec
 	 FROM generate_series($3::int, $4::int) n`,
 }
 
 // grow loads documents in bulk, without the store.
 func (g *growthTest) grow(from, to int) {
 	g.t.Helper()
-	conn, err := pgx.Connect(g.t.Context(), g.postgres.AdminURL(local.Database))
+	g.growOf(g.t, g.principal().Tenant, g.collection, from, to)
+}
+
+// growOf loads documents of a tenant that need not exist.
+func (g *growthTest) growOf(t *testing.T, tenant, collection uuid.UUID, from, to int) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), g.postgres.AdminURL(local.Database))
 	if err != nil {
-		g.t.Fatal(err)
+		t.Fatal(err)
 	}
 	defer conn.Close(context.Background()) //nolint:errcheck // a test's
 	for i, sql := range growSQL {
-		args := []any{g.principal().Tenant, g.collection, from, to}
+		args := []any{tenant, collection, from, to}
 		if i == 0 {
 			args = nil
 		}
-		if _, err := conn.Exec(g.t.Context(), sql, args...); err != nil {
-			g.t.Fatalf("%s: %v", sql, err)
+		if _, err := conn.Exec(t.Context(), sql, args...); err != nil {
+			t.Fatalf("%s: %v", sql, err)
 		}
 	}
 }

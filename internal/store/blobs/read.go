@@ -193,9 +193,10 @@ type Bytes struct {
 }
 
 const readAllSQL = `
-SELECT b.sha256, b.bytes, b.object, coalesce(c.data, '') FROM blobs b
-LEFT JOIN blob_chunks c ON b.object IS NULL AND c.tenant_id = b.tenant_id AND c.sha256 = b.sha256
-WHERE b.sha256 = ANY($1) ORDER BY b.sha256, c.ordinal`
+SELECT b.sha256, b.bytes, b.object, coalesce(c.data, '') FROM (SELECT DISTINCT sha256 FROM unnest($1::bytea[]) AS w(sha256)) w
+CROSS JOIN LATERAL (SELECT * FROM blobs WHERE sha256 = w.sha256 LIMIT 1) b
+LEFT JOIN LATERAL (SELECT ordinal, data FROM blob_chunks WHERE tenant_id = b.tenant_id AND sha256 = b.sha256 OFFSET 0) c ON b.object IS NULL
+ORDER BY b.sha256, c.ordinal`
 
 // ReadAll reads blobs into memory, by their hashes. The map has no entry for a missing blob.
 func (s *BlobStore) ReadAll(ctx context.Context, tenant uuid.UUID, hashes [][]byte) (map[string]Bytes, error) {

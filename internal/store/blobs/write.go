@@ -27,7 +27,9 @@ SELECT $1, n.object, n.sha256, now() + $4::interval FROM unnest($2::uuid[], $3::
 	// Objects that a row names are not on the list.
 	releaseLooseSQL = `UPDATE loose_objects SET due_at = now() WHERE tenant_id = $1 AND object = ANY ($2) AND due_at > now()`
 
-	haveBlobsSQL = `SELECT sha256 FROM blobs WHERE tenant_id = $1 AND sha256 = ANY ($2)`
+	haveBlobsSQL = `
+SELECT w.sha256 FROM unnest($2::bytea[]) AS w(sha256)
+WHERE EXISTS (SELECT FROM blobs WHERE tenant_id = $1 AND sha256 = w.sha256 OFFSET 0)`
 
 	// looseTTL is how long an object may stay without a row that names it; writeLimit bounds the
 	// time for writing it, and is shorter.

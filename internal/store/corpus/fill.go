@@ -33,9 +33,7 @@ SELECT $1, $2, $3, $4, unnest($5::uuid[]), unnest($6::uuid[]), unnest($7::halfve
 	// bulkSQL is for a transaction that writes many rows. The store otherwise plans each statement
 	// again, including the check of a foreign key for each row (poolConfig); with bulkSQL a plan is
 	// made once, and uses indexes, whatever the statistics are.
-	bulkSQL = `
-SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
-       set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)`
+	bulkSQL = `SELECT ` + store.OnePlanSQL
 
 	maxFillBytes = 8 << 20 // approximate size of rows that are sent together
 )

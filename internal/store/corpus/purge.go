@@ -83,11 +83,14 @@ DELETE FROM plan_choice_questions WHERE tenant_id = $1 AND document_ids && ARRAY
 
 	// Locked first: a concurrent upload of the same bytes either comes before, and the next
 	// statement sees its version, or comes after, and finds no blob.
-	lockBlobsSQL = `SELECT sha256 FROM blobs WHERE tenant_id = $1 AND sha256 = ANY ($2) ORDER BY sha256 FOR UPDATE`
-	// An object is deleted after the row that names it (package blobs).
-	purgeBlobsSQL = `
+	lockBlobsSQL = `
+SELECT b.sha256 FROM (SELECT DISTINCT sha256 FROM unnest($2::bytea[]) AS w(sha256) ORDER BY 1) w
+CROSS JOIN LATERAL (SELECT sha256 FROM blobs WHERE tenant_id = $1 AND sha256 = w.sha256 LIMIT 1 FOR UPDATE) b`
+	// One blob at a time: for a list of hashes the planner may read all blobs of a tenant that it
+	// does not know. An object is deleted after the row that names it (package blobs).
+	purgeBlobSQL = `
 WITH gone AS (
-    DELETE FROM blobs b WHERE tenant_id = $1 AND sha256 = ANY ($2) AND NOT EXISTS (
+    DELETE FROM blobs b WHERE tenant_id = $1 AND sha256 = $2 AND NOT EXISTS (
         SELECT 1 FROM versions v WHERE v.tenant_id = b.tenant_id AND v.sha256 = b.sha256 AND v.purged_at IS NULL)
     RETURNING b.object, b.sha256
 )
@@ -195,7 +198,9 @@ func (s *CorpusStore) purge(ctx context.Context, tenant uuid.UUID, candidates []
 			}
 		}
 		batch.Queue(lockBlobsSQL, tenant, hashes)
-		batch.Queue(purgeBlobsSQL, tenant, hashes)
+		for _, sha256 := range hashes {
+			batch.Queue(purgeBlobSQL, tenant, sha256)
+		}
 		batch.Queue(purgeShownSQL, tenant, documents)
 		batch.Queue(purgeChoiceQuestionsSQL, tenant, documents)
 		batch.Queue(purgeDocumentsSQL, tenant, documents)

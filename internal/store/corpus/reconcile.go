@@ -172,6 +172,14 @@ func (s *CorpusStore) requeue(ctx context.Context, tenant uuid.UUID, lost int, q
 	return queued, failed, err
 }
 
+// oldestUnpublishedSQL reads the first row of each subject. With an equality and the order of the
+// ids the planner might walk through the rows of other subjects.
+const oldestUnpublishedSQL = `
+SELECT s.subject, o.created_at
+FROM unnest($1::text[]) AS s (subject), LATERAL (
+    SELECT o.created_at FROM outbox o WHERE o.subject >= s.subject AND o.subject <= s.subject ORDER BY o.subject, o.id LIMIT 1
+) o`
+
 // Backlogs lists the tenants with versions that have been queued or processing since before a time,
 // and returns when the oldest of these was queued.
 func (s *CorpusStore) Backlogs(ctx context.Context, before time.Time) (tenants []batch.Backlog, oldest time.Time, err error) {
@@ -200,10 +208,7 @@ func (s *CorpusStore) Backlogs(ctx context.Context, before time.Time) (tenants [
 			subjects[i] = wire.IngestSubject(t.Tenant)
 			index[subjects[i]] = i
 		}
-		rows, err = tx.Query(ctx, `
-			SELECT s.subject, o.created_at
-			FROM unnest($1::text[]) AS s(subject),
-			     LATERAL (SELECT created_at FROM outbox WHERE outbox.subject = s.subject ORDER BY id LIMIT 1) o`, subjects)
+		rows, err = tx.Query(ctx, oldestUnpublishedSQL, subjects)
 		if err != nil {
 			return fmt.Errorf("find the oldest unpublished messages: %w", err)
 		}

@@ -54,3 +54,28 @@ func TestUnfinishedVersionsAreFoundAmongMany(t *testing.T) {
 		t.Errorf("queued %d again, %v", n, err)
 	}
 }
+
+// TestTheOldestMessageIsFoundBehindOthers: the search for a subject's oldest row in the outbox
+// reads no rows of other subjects, also with statistics from when all rows were of one.
+func TestTheOldestMessageIsFoundBehindOthers(t *testing.T) {
+	c := storetest.Filled(t)
+	add := func(n int, subject string) {
+		t.Helper()
+		if err := c.Store.In(store.Batch).AsTenant(t.Context(), c.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, `
+				INSERT INTO outbox (tenant_id, subject, message_id, payload)
+				SELECT $1, $2, $2 || n, '{}' FROM generate_series(1, $3::int) n`, c.Tenant, subject, n)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(20_000, "first")
+	if _, err := c.Owner.Exec(t.Context(), "ANALYZE outbox"); err != nil {
+		t.Fatal(err)
+	}
+	add(20, "last")
+	if read, n := storetest.Reads(t, c.Store.AsSystem, oldestUnpublishedSQL, []string{"last"}); n != 1 || read > 10 {
+		t.Errorf("looking for the oldest row found %d rows in %d buffers", n, read)
+	}
+}

@@ -15,15 +15,17 @@ import (
 )
 
 const lockVersionsOfSQL = `
-SELECT id FROM versions WHERE tenant_id = $1 AND id IN (SELECT last_version_id FROM documents WHERE tenant_id = $1 AND id = ANY ($2))
-ORDER BY id FOR UPDATE`
+SELECT v.id FROM (
+    SELECT d.last_version_id AS id FROM unnest($2::uuid[]) AS w(id)
+    CROSS JOIN LATERAL (SELECT last_version_id FROM documents WHERE tenant_id = $1 AND id = w.id LIMIT 1) d ORDER BY 1) d
+CROSS JOIN LATERAL (SELECT id FROM versions WHERE tenant_id = $1 AND id = d.id LIMIT 1 FOR UPDATE) v`
 
 const requeueSQL = `
 UPDATE versions v SET state = 'queued', attempt = attempt + 1, parses = 0, losses = 0, reason_code = NULL, reason = NULL,
        queued_at = now(), finished_at = NULL, trace = nullif($3, '')
 FROM documents d
 WHERE v.tenant_id = $1 AND v.id = ANY ($2) AND (v.state = 'failed') IS TRUE AND d.tenant_id = v.tenant_id AND d.id = v.document_id
-  AND EXISTS (SELECT 1 FROM blobs b WHERE b.tenant_id = v.tenant_id AND b.sha256 = v.sha256)
+  AND EXISTS (SELECT FROM blobs b WHERE b.tenant_id = v.tenant_id AND b.sha256 = v.sha256 OFFSET 0)
 RETURNING v.id, v.document_id, v.collection_id, v.attempt, v.bytes, d.external_id`
 
 // RetryBatch is the number of documents that one transaction queues again.

@@ -40,9 +40,9 @@ UPDATE documents SET deleted_at = now(), updated_at = now(), live_version_id = N
 
 	lockFailedSQL = `
 SELECT d.id FROM documents d
-JOIN versions v ON v.tenant_id = d.tenant_id AND v.id = d.last_version_id
-WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND v.state = 'failed' AND d.id > $4
-  AND EXISTS (SELECT 1 FROM blobs b WHERE b.tenant_id = v.tenant_id AND b.sha256 = v.sha256)
+CROSS JOIN LATERAL (SELECT sha256 FROM versions WHERE tenant_id = $1 AND id = d.last_version_id AND (state = 'failed') IS TRUE LIMIT 1) v
+WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND d.id > $4
+  AND EXISTS (SELECT FROM blobs b WHERE b.tenant_id = $1 AND b.sha256 = v.sha256 OFFSET 0)
 ORDER BY d.id LIMIT $3 FOR UPDATE OF d`
 
 	setMetadataSQL = `UPDATE versions SET metadata = $3 WHERE tenant_id = $1 AND id = $2`

@@ -71,6 +71,12 @@ SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.rel
 WHERE n.nspname IN ('public', 'sluice_vectors') AND c.relkind = 'r'
   AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'tenant_id' AND NOT a.attisdropped)
 ORDER BY c.relname = 'vector_shards', 1, 2` // it names the partitions, which are dropped before
+	pagesSQL = `SELECT (pg_relation_size($1::text::regclass) + current_setting('block_size')::int - 1) / current_setting('block_size')::int`
+	// Pages are read in their order: few indexes begin with the tenant, and those that do would be
+	// read again for each chunk.
+	readPagesSQL = `
+SELECT set_config('enable_indexscan', 'off', true), set_config('enable_indexonlyscan', 'off', true),
+       set_config('enable_bitmapscan', 'off', true)`
 	shardsSQL = `
 SELECT 'vectors_' || dimension || '_' || replace(id::text, '-', '') FROM public.vector_shards WHERE tenant_id = $1 ORDER BY 1`
 
@@ -83,7 +89,7 @@ UNION SELECT object, sha256 FROM public.loose_objects WHERE tenant_id = $1 LIMIT
 	dropLooseSQL = `DELETE FROM public.loose_objects WHERE tenant_id = $1 AND object = ANY ($2) AND (due_at <= now() OR doomed)`
 	writingSQL   = `SELECT count(*), max(due_at) FROM public.loose_objects WHERE tenant_id = $1`
 
-	chunkRows   = 5000
+	chunkPages  = 1024 // of a table, in one transaction
 	objectsPage = 200
 )
 
@@ -225,11 +231,19 @@ func (e *eraser) dropRows(ctx context.Context) (int64, error) {
 	}
 	var all int64
 	for _, table := range tables {
-		sql := `DELETE FROM ` + table.Sanitize() + ` WHERE tenant_id = $1 AND ctid = ANY (ARRAY(
-    SELECT ctid FROM ` + table.Sanitize() + ` WHERE tenant_id = $1` + erasableCondition(table) + ` LIMIT $2))`
-		for n := int64(1); n > 0; {
+		var pages int64
+		if err := e.conn.QueryRow(ctx, pagesSQL, table.Sanitize()).Scan(&pages); err != nil {
+			return all, fmt.Errorf("read the size of %s: %w", table[1], err)
+		}
+		sql := `DELETE FROM ` + table.Sanitize() + ` WHERE ctid >= $2::text::tid AND ctid < $3::text::tid AND tenant_id = $1` +
+			erasableCondition(table)
+		for from := int64(0); from < pages; from += chunkPages {
+			var n int64
 			if err := e.step(ctx, table[0]+"."+table[1], func(tx pgx.Tx) (int64, error) {
-				tag, err := tx.Exec(ctx, sql, e.tenant, chunkRows)
+				if _, err := tx.Exec(ctx, readPagesSQL); err != nil {
+					return 0, err
+				}
+				tag, err := tx.Exec(ctx, sql, e.tenant, fmt.Sprintf("(%d,0)", from), fmt.Sprintf("(%d,0)", from+chunkPages))
 				n = tag.RowsAffected()
 				return n, err
 			}); err != nil {

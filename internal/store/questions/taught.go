@@ -106,7 +106,8 @@ func (s *QuestionStore) KeepLabel(ctx context.Context, of learn.Of, l learn.Labe
 		_, err := tx.Exec(ctx, `
 			INSERT INTO preference_labels (tenant_id, collection_id, model, question, passage, version_id, has_answer, preferred, graph, features)
 			SELECT $1, $2, $3, $4, $5, v.id, $7, $8, $9, $10 FROM versions v JOIN collections c ON c.tenant_id = v.tenant_id AND c.id = v.collection_id
-			WHERE v.tenant_id = $1 AND v.id = $6 AND v.collection_id = $2 AND v.purged_at IS NULL AND c.deleted_at IS NULL FOR SHARE OF v, c
+			WHERE v.tenant_id = $1 AND v.id = $6 AND (v.collection_id = $2) IS TRUE
+			  AND v.purged_at IS NULL AND c.deleted_at IS NULL FOR SHARE OF v, c
 			ON CONFLICT (tenant_id, collection_id, model, question, passage) DO UPDATE SET version_id = excluded.version_id, graph = excluded.graph,
 			    features = excluded.features, created_at = now()`,
 			of.Tenant, of.Collection, of.Model, of.Question[:], l.Passage[:], l.Version, l.HasAnswer, l.Preferred, l.Graph, l.Features)

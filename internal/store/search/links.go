@@ -20,7 +20,9 @@ WITH live AS MATERIALIZED (` + liveSQL + `)
 SELECT a.version_id, a.section, a.passage, k.links
 FROM unnest($4::uuid[], $5::int[], $6::int[]) AS a(version_id, section, passage)
 JOIN live l ON l.version_id = a.version_id
-JOIN passage_links k ON k.tenant_id = $1 AND k.version_id = a.version_id AND k.generation = $7 AND k.section = a.section`
+CROSS JOIN LATERAL (
+    SELECT links FROM passage_links
+    WHERE tenant_id = $1 AND version_id = a.version_id AND generation = $7 AND section = a.section OFFSET 0) k`
 
 // Links implements retrieval.Links. A version that was written with a model pack that makes no
 // links has none until its collection is rebuilt.

@@ -90,8 +90,8 @@ const isLiveSQL = `(SELECT true FROM versions r
 const foundSQL = `
 SELECT n.passage_id, n.version_id, s.ordinal, p.ordinal, n.similarity, %s
 FROM nearest n
-JOIN passages p ON p.tenant_id = $1 AND p.id = n.passage_id
-JOIN sections s ON s.tenant_id = $1 AND s.id = p.section_id
+CROSS JOIN LATERAL (SELECT ordinal, section_id FROM passages WHERE tenant_id = $1 AND id = n.passage_id LIMIT 1) p
+CROSS JOIN LATERAL (SELECT ordinal FROM sections WHERE tenant_id = $1 AND id = p.section_id LIMIT 1) s
 ORDER BY n.similarity DESC, n.passage_id`
 
 // similaritySQL is the inner product. Sorting by it, and not by the operator that an HNSW index
@@ -290,19 +290,26 @@ func (q *search) withinSQL() (string, []any, error) {
     SELECT w.version_id FROM (SELECT DISTINCT version_id FROM places) w
     WHERE ` + fmt.Sprintf(isLiveSQL, "w.version_id", fmt.Sprintf(store.VisibleSQL, "d.live_version_id", "$3"), filter) + `
 ), cut AS MATERIALIZED (
-    SELECT s.id, s.version_id, s.ordinal, w.passage FROM places w JOIN sections s ON s.tenant_id = $1 AND s.version_id = w.version_id AND s.ordinal = w.section
+    SELECT s.id, w.version_id, s.ordinal, w.passage FROM places w
+    CROSS JOIN LATERAL (
+        SELECT id, ordinal FROM sections WHERE tenant_id = $1 AND version_id = w.version_id AND ordinal = w.section LIMIT 1) s
     WHERE w.section >= 0 AND w.version_id IN (SELECT version_id FROM visible)
     UNION ALL
-    SELECT s.id, s.version_id, s.ordinal, -1 FROM places w JOIN sections s ON s.tenant_id = $1 AND s.version_id = w.version_id
+    SELECT s.id, w.version_id, s.ordinal, -1 FROM places w
+    CROSS JOIN LATERAL (SELECT id, ordinal FROM sections WHERE tenant_id = $1 AND version_id = w.version_id OFFSET 0) s
     WHERE w.section < 0 AND w.version_id IN (SELECT version_id FROM visible)
 ), inside AS MATERIALIZED (
     SELECT DISTINCT p.id, cut.version_id, cut.ordinal AS section, p.ordinal AS passage
-    FROM cut JOIN passages p ON p.tenant_id = $1 AND p.section_id = cut.id AND p.generation = $7
+    FROM cut CROSS JOIN LATERAL (
+        SELECT id, ordinal FROM passages WHERE tenant_id = $1 AND section_id = cut.id AND generation = $7 OFFSET 0) p
     WHERE cut.passage < 0 OR p.ordinal = cut.passage
 )
 SELECT inside.id, inside.version_id, inside.section, inside.passage, ` + q.similarity() + ` AS similarity, 0
-FROM inside JOIN ` + q.table() + ` v ON v.passage_id = inside.id AND v.tenant_id = $1 AND v.shard = ANY(` + shards + `::uuid[])
-WHERE (v.collection_id = $2 AND v.generation = $7 AND v.space_id = $4) IS TRUE
+FROM inside CROSS JOIN LATERAL (
+    SELECT embedding FROM ` + q.table() + `
+    WHERE passage_id = inside.id AND tenant_id = $1 AND shard = ANY(` + shards + `::uuid[])
+      AND (collection_id = $2 AND generation = $7 AND space_id = $4) IS TRUE
+    OFFSET 0) v
 ORDER BY similarity DESC, inside.id
 LIMIT $6`
 	return sql, q.args, nil
@@ -321,7 +328,7 @@ func (q *search) fewVersions(ctx context.Context, tx pgx.Tx) ([]uuid.UUID, bool,
 	rows, err := tx.Query(ctx, `
 SELECT r.id, r.passage_count FROM (`+liveVersionsSQL+fmt.Sprintf(store.VisibleSQL, "d.live_version_id", "$3")+filter+`
     LIMIT `+strconv.Itoa(fewVersions+1)+`) AS few
-JOIN versions r ON r.tenant_id = $1 AND r.id = few.live_version_id`, args...)
+CROSS JOIN LATERAL (SELECT id, passage_count FROM versions WHERE tenant_id = $1 AND id = few.live_version_id LIMIT 1) r`, args...)
 	if err != nil {
 		return nil, false, err
 	}

@@ -91,10 +91,11 @@ func parseWhole(text string) (int64, bool) {
 
 var sectionsSQL = `
 SELECT s.id, s.ordinal, s.heading_path, s.body, s.tokens, s.page_starts, s.page_numbers, s.layout
-FROM sections s
-JOIN documents d ON d.tenant_id = $1 AND d.id = s.document_id AND d.deleted_at IS NULL
-JOIN collections c ON c.tenant_id = $1 AND c.id = s.collection_id AND c.deleted_at IS NULL
-WHERE s.tenant_id = $1 AND s.id = ANY($2) AND ` + store.ReadableNow("s.version_id", "$3")
+FROM (SELECT DISTINCT id FROM unnest($2::uuid[]) AS w(id)) w
+CROSS JOIN LATERAL (SELECT * FROM sections WHERE tenant_id = $1 AND id = w.id LIMIT 1) s
+CROSS JOIN LATERAL (SELECT live_version_id FROM documents WHERE tenant_id = $1 AND id = s.document_id AND deleted_at IS NULL LIMIT 1) d
+CROSS JOIN LATERAL (SELECT FROM collections WHERE tenant_id = $1 AND id = s.collection_id AND deleted_at IS NULL LIMIT 1) c
+WHERE ` + store.ReadableNow("s.version_id", "$3")
 
 // Sections returns, by id, those of the sections that p may see and whose document is not deleted.
 func (s *SearchStore) Sections(ctx context.Context, p schema.Principal, ids []uuid.UUID) (map[uuid.UUID]schema.Section, error) {

@@ -135,8 +135,10 @@ SELECT a.version_id, a.section, a.passage, l.document_id, l.external_id, l.title
        s.id, s.ordinal, s.heading_path, s.body, s.tokens, s.page_starts, s.page_numbers
 FROM unnest($4::uuid[], $5::int[], $6::int[]) AS a(version_id, section, passage)
 JOIN live l ON l.version_id = a.version_id
-JOIN sections s ON s.tenant_id = $1 AND s.version_id = a.version_id AND s.ordinal = greatest(a.section, 0)
-JOIN passages p ON p.tenant_id = $1 AND p.section_id = s.id AND p.generation = $7 AND p.ordinal = greatest(a.passage, 0)`
+CROSS JOIN LATERAL (
+    SELECT * FROM sections WHERE tenant_id = $1 AND version_id = a.version_id AND ordinal = greatest(a.section, 0) LIMIT 1) s
+CROSS JOIN LATERAL (
+    SELECT * FROM passages WHERE tenant_id = $1 AND section_id = s.id AND generation = $7 AND ordinal = greatest(a.passage, 0) LIMIT 1) p`
 
 // Texts implements retrieval.Texts.
 func (s *SearchStore) Texts(ctx context.Context, p schema.Principal, collection uuid.UUID, at retrieval.At, refs []lexical.Ref) (map[lexical.Ref]retrieval.Text, error) {
@@ -155,7 +157,7 @@ func (s *SearchStore) Texts(ctx context.Context, p schema.Principal, collection 
 var sectionRefsSQL = `
 WITH live AS MATERIALIZED (` + liveSQL + `)
 SELECT s.version_id, s.ordinal, -1 FROM live l
-JOIN sections s ON s.tenant_id = $1 AND s.version_id = l.version_id
+CROSS JOIN LATERAL (SELECT version_id, ordinal FROM sections WHERE tenant_id = $1 AND version_id = l.version_id OFFSET 0) s
 ORDER BY 1, 2`
 
 // SectionRefs implements retrieval.Texts.
@@ -169,8 +171,12 @@ WITH live AS MATERIALIZED (` + liveSQL + `)
 SELECT DISTINCT s.version_id, s.ordinal, p.ordinal
 FROM unnest($4::uuid[], $5::int[], $6::int[]) AS a(version_id, section, passage)
 JOIN live l ON l.version_id = a.version_id
-JOIN sections s ON s.tenant_id = $1 AND s.version_id = a.version_id AND (s.ordinal = a.section OR a.section < 0)
-JOIN passages p ON p.tenant_id = $1 AND p.section_id = s.id AND p.generation = $7 AND (p.ordinal = a.passage OR a.passage < 0)
+CROSS JOIN LATERAL (
+    SELECT id, version_id, ordinal FROM sections
+    WHERE tenant_id = $1 AND version_id = a.version_id AND (ordinal = a.section OR a.section < 0) OFFSET 0) s
+CROSS JOIN LATERAL (
+    SELECT ordinal FROM passages
+    WHERE tenant_id = $1 AND section_id = s.id AND generation = $7 AND (ordinal = a.passage OR a.passage < 0) OFFSET 0) p
 ORDER BY 1, 2, 3`
 
 // PassageRefs implements retrieval.Texts.
@@ -181,8 +187,9 @@ func (s *SearchStore) PassageRefs(ctx context.Context, p schema.Principal, colle
 
 var membersSQL = `
 SELECT m.cluster_id, m.version_id, m.section FROM cluster_members m
-JOIN versions v ON v.tenant_id = $1 AND v.id = m.version_id
-JOIN documents d ON d.tenant_id = $1 AND d.id = v.document_id AND d.live_version_id = v.id AND d.deleted_at IS NULL
+CROSS JOIN LATERAL (SELECT id, document_id FROM versions WHERE tenant_id = $1 AND id = m.version_id LIMIT 1) v
+CROSS JOIN LATERAL (
+    SELECT FROM documents WHERE tenant_id = $1 AND id = v.document_id AND (live_version_id = v.id AND deleted_at IS NULL) IS TRUE LIMIT 1) d
 WHERE m.tenant_id = $1 AND m.collection_id = $2 AND m.cluster_id = ANY($4::uuid[]) AND m.generation = $5
   AND ` + fmt.Sprintf(store.VisibleSQL, "m.version_id", "$3") + `
 ORDER BY 1, 2, 3`
@@ -206,8 +213,10 @@ func (s *SearchStore) Members(ctx context.Context, p schema.Principal, collectio
 const clustersOfSQL = `
 SELECT m.version_id, m.section, m.cluster_id
 FROM unnest($3::uuid[], $4::int[]) AS a(version_id, section)
-JOIN cluster_members m ON m.tenant_id = $1 AND m.version_id = a.version_id AND m.section = a.section
- AND m.collection_id = $2 AND m.generation = $5`
+CROSS JOIN LATERAL (
+    SELECT version_id, section, cluster_id FROM cluster_members
+    WHERE tenant_id = $1 AND version_id = a.version_id AND section = a.section
+      AND (collection_id = $2 AND generation = $5) IS TRUE OFFSET 0) m`
 
 // ClustersOf implements retrieval.Texts.
 func (s *SearchStore) ClustersOf(ctx context.Context, p schema.Principal, collection uuid.UUID, at retrieval.At, sections []lexical.Ref) (map[lexical.Ref]uuid.UUID, error) {
@@ -225,10 +234,12 @@ WITH live AS MATERIALIZED (%[1]s)
 SELECT a.version_id, a.section, a.passage, v.embedding::vector(%[2]d)
 FROM unnest($4::uuid[], $5::int[], $6::int[]) AS a(version_id, section, passage)
 JOIN live l ON l.version_id = a.version_id
-JOIN sections s ON s.tenant_id = $1 AND s.version_id = a.version_id AND s.ordinal = a.section
-JOIN passages p ON p.tenant_id = $1 AND p.section_id = s.id AND p.generation = $7 AND p.ordinal = a.passage
-JOIN %[3]s v ON v.tenant_id = $1 AND v.passage_id = p.id AND v.collection_id = $2 AND v.space_id = $8
-     AND v.shard = ANY ($9::uuid[])`
+CROSS JOIN LATERAL (SELECT id FROM sections WHERE tenant_id = $1 AND version_id = a.version_id AND ordinal = a.section LIMIT 1) s
+CROSS JOIN LATERAL (
+    SELECT id FROM passages WHERE tenant_id = $1 AND section_id = s.id AND generation = $7 AND ordinal = a.passage LIMIT 1) p
+CROSS JOIN LATERAL (
+    SELECT embedding FROM %[3]s
+    WHERE tenant_id = $1 AND passage_id = p.id AND shard = ANY ($9::uuid[]) AND (collection_id = $2 AND space_id = $8) IS TRUE OFFSET 0) v`
 
 // VectorsOf implements retrieval.Texts.
 func (s *SearchStore) VectorsOf(ctx context.Context, p schema.Principal, collection uuid.UUID, at retrieval.At, passages []lexical.Ref) (map[lexical.Ref][]float32, error) {

@@ -19,9 +19,11 @@ const (
 	// Whether every live version with passages has an entry in the index.
 	indexedGenerationSQL = `
 SELECT c.generation, NOT EXISTS (
-    SELECT FROM documents d JOIN versions v ON v.tenant_id = $1 AND v.id = d.live_version_id
-    WHERE d.tenant_id = $1 AND d.collection_id = c.id AND d.deleted_at IS NULL AND v.passage_count > 0 AND NOT EXISTS (
-        SELECT FROM lexical_entries e WHERE e.tenant_id = $1 AND e.version_id = v.id AND e.generation = c.generation AND NOT e.dead))
+    SELECT FROM documents d
+    CROSS JOIN LATERAL (SELECT id FROM versions WHERE tenant_id = $1 AND id = d.live_version_id AND (passage_count > 0) IS TRUE LIMIT 1) v
+    WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND NOT EXISTS (
+        SELECT FROM lexical_entries e
+        WHERE e.tenant_id = $1 AND e.version_id = v.id AND e.generation = c.generation AND NOT e.dead OFFSET 0))
 FROM collections c WHERE c.tenant_id = $1 AND c.id = $2 AND c.deleted_at IS NULL`
 
 	segmentGenerationsSQL = `
@@ -34,12 +36,13 @@ WHERE tenant_id = $1 AND collection_id = $2 AND id = ANY ($3)`
 
 	// The vectors of versions, in the order of their passages.
 	versionVectorsSQL = `
-SELECT p.version_id, p.id, v.embedding
-FROM sections s
-JOIN passages p ON p.tenant_id = $1 AND p.section_id = s.id AND p.generation = $3
-JOIN %s v ON v.tenant_id = $1 AND v.passage_id = p.id AND v.shard = ANY ($4::uuid[])
-WHERE s.tenant_id = $1 AND s.version_id = ANY ($2) AND v.space_id = $5
-ORDER BY p.version_id, s.ordinal, p.ordinal`
+SELECT w.id, p.id, v.embedding
+FROM unnest($2::uuid[]) AS w(id)
+CROSS JOIN LATERAL (SELECT id, ordinal FROM sections WHERE tenant_id = $1 AND version_id = w.id OFFSET 0) s
+CROSS JOIN LATERAL (SELECT id, ordinal FROM passages WHERE tenant_id = $1 AND section_id = s.id AND generation = $3 OFFSET 0) p
+CROSS JOIN LATERAL (
+    SELECT embedding FROM %s WHERE tenant_id = $1 AND passage_id = p.id AND shard = ANY ($4::uuid[]) AND (space_id = $5) IS TRUE OFFSET 0) v
+ORDER BY w.id, s.ordinal, p.ordinal`
 )
 
 // IndexedGeneration implements dense.VectorStore.
