@@ -32,6 +32,29 @@ func (p Principal) In(collection uuid.UUID) Principal {
 	return p
 }
 
+// Covers reports whether p has all groups and scopes of another principal.
+func (p Principal) Covers(other Principal) bool {
+	for _, s := range other.Scopes {
+		if !p.Has(s) {
+			return false
+		}
+	}
+	for _, g := range other.Groups {
+		if !slices.Contains(p.Groups, g) {
+			return false
+		}
+	}
+	for _, c := range other.Collections {
+		here := p.In(c.Collection)
+		for _, s := range c.Scopes {
+			if !here.Has(s) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // HasSomewhere reports whether p has s in the tenant or in any collection. If s is empty, it
 // reports whether p has any scope.
 func (p Principal) HasSomewhere(s Scope) bool {

@@ -1,7 +1,7 @@
 package httpapi
 
 // The credential of a request is checked again while its stream lasts. A key that is revoked or
-// expires, and a session that is signed out of, end their streams.
+// expires or loses a scope or a group, and a session that is signed out of, end their streams.
 
 import (
 	"context"
@@ -23,15 +23,21 @@ import (
 const credentialInterval = 2 * time.Second
 
 // credential is an API key, and the sealed session that it came in; empty if it came in none.
-type credential struct{ key, sealed string }
+type credential struct {
+	key, sealed string
+	owner       schema.Principal // the key's, when the request came in
+}
 
 type credentialKey struct{}
 
-// errCredentialEnded is the reason why a stream ends.
-var errCredentialEnded = errors.New("the API key or the session has ended")
+// These are the reasons why a stream ends.
+var (
+	errCredentialEnded = errors.New("the API key or the session has ended")
+	errScopeLost       = errors.New("the API key or the session has lost a scope or a group since this request began")
+)
 
-// checkCredential returns an error if the credential of a request is not valid anymore. It ignores
-// failures of the check itself.
+// checkCredential returns an error if the credential of a request is not valid anymore, or gives
+// less than when the request began. It ignores failures of the check itself.
 func (s *server) checkCredential(ctx context.Context) error {
 	c, ok := ctx.Value(credentialKey{}).(credential)
 	if !ok {
@@ -40,8 +46,12 @@ func (s *server) checkCredential(ctx context.Context) error {
 	if c.sealed != "" && s.ended.has(c.sealed) {
 		return errCredentialEnded
 	}
-	if _, err := s.Authenticator.Authenticate(ctx, c.key); errors.Is(err, schema.ErrUnauthorized) {
+	now, err := s.Authenticator.Authenticate(ctx, c.key)
+	switch {
+	case errors.Is(err, schema.ErrUnauthorized):
 		return errCredentialEnded
+	case err == nil && !now.Covers(c.owner):
+		return errScopeLost
 	}
 	return nil
 }

@@ -31,7 +31,8 @@ func (s *server) routeFollowJob(tags []string) {
 			"changes that follow each other at once may be one. " +
 			"The last one has its end and the result. `delta` is a piece of the answer's text while it is made, which has not been checked; the first one of a stream has all there is so far, and `restart`. " +
 			"When what they told is not the answer that counts, a `delta` with `restart` and `checked` before the last `job` takes it back and has the text that is. " +
-			"`error` is a problem. A stream that ends before its job, as every one does after an hour, is asked for again. One whose key is revoked ends within seconds.",
+			"`error` is a problem. A stream that ends before its job, as every one does after an hour, is asked for again. " +
+			"One whose key is revoked, or loses a scope or a group, ends within seconds.",
 		Errors: []int{http.StatusTooManyRequests},
 		Responses: map[string]*huma.Response{"200": {Description: http.StatusText(http.StatusOK), Content: map[string]*huma.MediaType{
 			eventsType: s.eventsContent(map[string]any{api.EventJob: schema.Job{}, api.EventDelta: api.DeltaEvent{}, api.EventError: huma.ErrorModel{}}),

@@ -76,6 +76,7 @@ func (s *server) authenticate(ctx huma.Context, next func(huma.Context)) {
 		s.refuse(ctx, authProblem(ctx.Context(), err))
 		return
 	}
+	used.owner = p
 	if err := s.admit(p, time.Now()); err != nil {
 		s.refuse(ctx, err)
 		return

@@ -26,7 +26,8 @@ func (s *server) routeEvents(tags []string) {
 	route(s, huma.Operation{OperationID: "follow-events", Method: http.MethodGet, Path: "/v1/events", Summary: "Follow what happens in the tenant", Tags: tags,
 		Description: "Server-sent events: `change` is a document's or a job's new state. " +
 			"Of more than a client reads, the oldest are dropped, and `dropped` tells how many. " +
-			"A stream ends after an hour, or within seconds when its key is revoked, and is asked for again; what happened between two is in the documents and jobs themselves.",
+			"A stream ends after an hour, or within seconds when its key is revoked or loses a scope or a group, and is asked for again; " +
+			"what happened between two is in the documents and jobs themselves.",
 		Errors: []int{http.StatusTooManyRequests},
 		Responses: map[string]*huma.Response{"200": {Description: http.StatusText(http.StatusOK), Content: map[string]*huma.MediaType{
 			eventsType: s.eventsContent(map[string]any{api.EventChange: api.ChangeEvent{}}),

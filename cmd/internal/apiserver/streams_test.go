@@ -130,6 +130,34 @@ func TestStreamsEndWithTheirKey(t *testing.T) {
 	}
 }
 
+// TestStreamsEndWhenTheirOwnerLosesRights: a person who signs in again with fewer scopes or groups
+// has fewer in all sessions.
+func TestStreamsEndWhenTheirOwnerLosesRights(t *testing.T) {
+	w := newWorld(t)
+	w.post("/v1/collections", api.NewCollection{Name: "c"}, "").want(http.StatusCreated, nil)
+	people := auth.New(w.store)
+	signIn := func(groups []string, scopes ...schema.Scope) user {
+		t.Helper()
+		who := schema.Person{Subject: "ann", Name: "Ann", Scopes: scopes, Groups: groups}
+		_, _, secret, err := people.SignIn(t.Context(), w.admin.Tenant, who, schema.NewSession{ExpiresAt: time.Now().Add(time.Hour)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return user{t: t, url: w.url, key: secret}
+	}
+	admin := signIn([]string{"board"}, schema.ScopeAdmin)
+	events := admin.stream("/v1/events")
+	reader := signIn([]string{"board"}, schema.ScopeQuery)
+	events()
+	var job schema.Job
+	reader.post("/v1/jobs", api.Query{Collection: "c", Query: "q"}, "").want(http.StatusAccepted, &job)
+	follow := reader.stream("/v1/jobs/" + job.ID.String() + "/events")
+	signIn(nil, schema.ScopeQuery)
+	if stream := follow(); !strings.Contains(stream, "event: error") || !strings.Contains(stream, "lost a scope or a group") {
+		t.Errorf("the job's stream ended with %q", stream)
+	}
+}
+
 // TestAThousandFollowers: as many streams as are allowed are admitted, they use less than 100 MB,
 // and all get the events.
 func TestAThousandFollowers(t *testing.T) {
