@@ -66,12 +66,32 @@ func lockDocument(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID) (lockedD
 	return d, store.Named(err, "document", id)
 }
 
+// The source's next attempt begins, and the source is removed, after this transaction.
+const holdSourceSQL = `SELECT true FROM sources WHERE tenant_id = $1 AND id = $2 AND attempt = $3 FOR KEY SHARE`
+
+// holdSource locks the source for which p writes, if any, after the documents. The error is
+// schema.ErrLostLease if the source has another attempt.
+func holdSource(ctx context.Context, tx pgx.Tx, p schema.Principal) error {
+	h := p.Holds
+	if h == nil {
+		return nil
+	}
+	err := tx.QueryRow(ctx, holdSourceSQL, p.Tenant, h.Source, h.Attempt).Scan(nil)
+	if store.IsNoRows(err) {
+		err = schema.ErrLostLease
+	}
+	return store.Wrap(err, "hold source %s in attempt %d", h.Source, h.Attempt)
+}
+
 // DeleteDocument hides a document at once and cancels its unfinished versions; purge removes its
 // contents. A later upload under the same external id restores the document with new content.
 func (s *DocumentStore) DeleteDocument(ctx context.Context, p schema.Principal, id uuid.UUID) error {
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		d, err := lockDocument(ctx, tx, p.Tenant, id)
 		if err != nil {
+			return err
+		}
+		if err := holdSource(ctx, tx, p); err != nil {
 			return err
 		}
 		if err := hideDocuments(ctx, tx, p.Tenant, []uuid.UUID{id}); err != nil {
@@ -210,6 +230,9 @@ func (s *DocumentStore) ChangeAttributes(ctx context.Context, p schema.Principal
 		}
 		d, err := lockDocument(ctx, tx, p.Tenant, id)
 		if err != nil {
+			return err
+		}
+		if err := holdSource(ctx, tx, p); err != nil {
 			return err
 		}
 		if c.Labels != nil {

@@ -45,9 +45,6 @@ LEFT JOIN LATERAL (
 ) AS v ON d.deleted_at IS NULL
 WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.external_id = ANY ($3)`
 
-	// The source's next attempt begins, and the source is removed, after this transaction.
-	holdSourceSQL = `SELECT true FROM sources WHERE tenant_id = $1 AND id = $2 AND attempt = $3 FOR KEY SHARE`
-
 	// The update locks an existing blob, so that purge cannot remove it before this transaction's
 	// versions refer to it.
 	addBlobsSQL = `
@@ -179,13 +176,8 @@ func (w *uploadRun) run(ctx context.Context, items []*item) error {
 	if err := w.lock(ctx, items); err != nil {
 		return err
 	}
-	if h := w.principal.Holds; h != nil {
-		if err := w.tx.QueryRow(ctx, holdSourceSQL, w.principal.Tenant, h.Source, h.Attempt).Scan(nil); err != nil {
-			if store.IsNoRows(err) {
-				err = schema.ErrLostLease
-			}
-			return fmt.Errorf("hold source %s in attempt %d: %w", h.Source, h.Attempt, err)
-		}
+	if err := holdSource(ctx, w.tx, w.principal); err != nil {
+		return err
 	}
 	for _, it := range items {
 		if w.principal.Writes == nil {
