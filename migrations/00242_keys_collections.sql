@@ -12,7 +12,9 @@ ALTER TABLE api_keys
 
 -- +goose Down
 -- A key has at least one scope. One that had none of the tenant ends.
+ALTER TABLE api_keys NO FORCE ROW LEVEL SECURITY;
 UPDATE api_keys SET scopes = '{query}', revoked_at = coalesce(revoked_at, now()) WHERE cardinality(scopes) = 0;
+ALTER TABLE api_keys FORCE ROW LEVEL SECURITY;
 ALTER TABLE api_keys
     DROP CONSTRAINT api_keys_scopes_check1,
     ADD CONSTRAINT api_keys_scopes_check1 CHECK (cardinality(scopes) > 0),

@@ -101,6 +101,42 @@ func TestMigrationsGoDownAndUpAgain(t *testing.T) {
 	}
 }
 
+// TestKeysGoDownWithTheirScopes: a key keeps the scopes that the version before knows, and ends if
+// it had no other.
+func TestKeysGoDownWithTheirScopes(t *testing.T) {
+	url := localtest.Database(t)
+	f := fixture{All: open(t, url, store.Options{})}
+	admin, collection := f.tenant(t, "keys")
+	for name, scopes := range map[string][]schema.Scope{
+		"both": {schema.ScopeCurate, schema.ScopeQuery}, "curator": {schema.ScopeCurate}, "reader of a collection": nil,
+	} {
+		key := sealed(name)
+		key.Scopes = scopes
+		if scopes == nil {
+			key.Collections = []schema.CollectionScopes{{Collection: collection, Scopes: []schema.Scope{schema.ScopeQuery}}}
+		}
+		if _, err := f.CreateKey(t.Context(), admin, admin.Tenant, key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	owner := localtest.OwnerURL(t, url)
+	downTo(t, owner, 223)
+	conn := connect(t, owner)
+	defer conn.Close(context.Background()) //nolint:errcheck // a test's
+	if _, err := conn.Exec(t.Context(), `SELECT set_config('sluice.tenant', $1, false)`, admin.Tenant.String()); err != nil {
+		t.Fatal(err)
+	}
+	var got string
+	if err := conn.QueryRow(t.Context(), `
+		SELECT string_agg(name || ' ' || scopes::text || CASE WHEN revoked_at IS NULL THEN '' ELSE ' ended' END, '; ' ORDER BY name)
+		FROM api_keys WHERE name <> 'admin'`).Scan(&got); err != nil {
+		t.Fatal(err)
+	}
+	if want := "both {query}; curator {query} ended; reader of a collection {query} ended"; got != want {
+		t.Errorf("the keys are %s, want %s", got, want)
+	}
+}
+
 // TestAProgramWaitsDuringAMigration: it waits while the database has no schema, knows no such
 // login, or misses a migration.
 func TestAProgramWaitsDuringAMigration(t *testing.T) {
