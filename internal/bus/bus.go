@@ -64,7 +64,7 @@ func Connect(ctx context.Context, o Options) (*nats.Conn, error) {
 	options = append(options,
 		nats.Name(o.Name),
 		nats.MaxReconnects(-1),
-		nats.SyncQueueLen(streamMessages), // each request allocates a queue of this length
+		nats.SyncQueueLen(streamMessages), // each synchronous subscription allocates a queue of this length
 		nats.ReconnectWait(250*time.Millisecond),
 		nats.ReconnectJitter(100*time.Millisecond, 250*time.Millisecond),
 		nats.SetCustomDialer(dialer),

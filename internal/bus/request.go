@@ -54,13 +54,6 @@ func statement(msg *nats.Msg) signature.Statement {
 	return signature.Statement{Subject: msg.Subject, Reply: msg.Reply, Request: msg.Header.Get(wire.HeaderRequest), Data: msg.Data}
 }
 
-// streamMessages and streamBytes limit the messages of one stream that wait to be received. The
-// reader does not block, so they are reached only when the process hardly runs.
-const (
-	streamMessages = 4 << 10
-	streamBytes    = 16 << 20
-)
-
 // RequestStream is Request for a service that streams. request makes the request from the name of a
 // stream. Until the reply arrives, receive gets the messages to the parts of the stream
 // (wire.StreamSubject), in order. It must not block.
@@ -86,52 +79,54 @@ func RequestStream[Reply any](ctx context.Context, nc *nats.Conn, subject string
 
 // exchange sends a request and returns what the service replied.
 func (x requester) exchange(ctx context.Context, subject string, request func(stream string) any, receive func(part string, data []byte)) ([]byte, error) {
-	nc := x.nc
-	stream := nc.NewInbox()
-	// There is one subscription for all parts, because a subscription keeps the order.
-	sub, err := nc.SubscribeSync(wire.StreamSubject(stream, "*"))
+	in, err := inboxOf(x.nc)
 	if err != nil {
-		return nil, fmt.Errorf("listen for the reply: %w", translate(err))
+		return nil, err
 	}
-	defer sub.Unsubscribe() //nolint:errcheck // the connection's end ends it too
-	if err := sub.SetPendingLimits(streamMessages, streamBytes); err != nil {
-		return nil, fmt.Errorf("limit the pending messages: %w", translate(err))
+	stream, incoming, err := in.open()
+	if err != nil {
+		return nil, err
 	}
+	defer in.forget(stream)
 	msg, err := newRequest(ctx, subject, request(stream))
 	if err != nil {
 		return nil, err
 	}
 	msg.Reply = wire.StreamSubject(stream, wire.PartReply)
 	x.sign(msg)
-	if err := nc.PublishMsg(msg); err != nil {
+	if err := x.nc.PublishMsg(msg); err != nil {
 		return nil, translate(err)
 	}
+	timeout := time.NewTimer(heartbeatTimeout)
+	defer timeout.Stop()
 	for {
-		next, cancel := context.WithTimeoutCause(ctx, heartbeatTimeout, errHeartbeatTimeout)
-		got, err := sub.NextMsgWithContext(next)
-		cause := context.Cause(next)
-		cancel()
+		parts, err := incoming.read(ctx, timeout)
 		switch {
-		case errors.Is(err, nats.ErrNoResponders):
-			return nil, ErrNoWorker
-		case errors.Is(err, nats.ErrSlowConsumer):
-			continue
-		case err != nil && ctx.Err() == nil && errors.Is(cause, errHeartbeatTimeout):
+		case errors.Is(err, errHeartbeatTimeout):
 			// The request is not cancelled: if the worker is alive, the next try finds its result.
-			return nil, errHeartbeatTimeout
+			return nil, err
 		case err != nil:
 			x.cancel(ctx, msg)
 			return nil, translate(err)
 		}
-		switch part := got.Subject[len(stream)+1:]; part {
-		case wire.PartReply:
-			return got.Data, nil
-		case wire.PartAlive:
-		default:
-			receive(part, got.Data)
+		timeout.Reset(heartbeatTimeout)
+		for _, part := range parts {
+			switch part.name {
+			case wire.PartReply:
+				if len(part.Data) == 0 && part.Header.Get("Status") == noResponders {
+					return nil, ErrNoWorker
+				}
+				return part.Data, nil
+			case wire.PartAlive:
+			default:
+				receive(part.name, part.Data)
+			}
 		}
 	}
 }
+
+// noResponders is the status of a server's reply to a request that has no subscriber.
+const noResponders = "503"
 
 // A service sends a heartbeat for each open request. A caller that gets none for heartbeatTimeout
 // gives up: the worker, its machine or the connection is gone, or the reply was lost.
