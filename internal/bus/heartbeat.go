@@ -25,8 +25,8 @@ type heartbeats struct {
 	subjects map[*nats.Msg]string
 }
 
-// start sends the first heartbeat of a request, and from then on one every heartbeatInterval until
-// stop is called.
+// start has run send heartbeats of a request until stop is called. The first one is not sent at
+// once, because most requests are answered before it is due.
 func (h *heartbeats) start(msg *nats.Msg) (stop func()) {
 	stream, ok := strings.CutSuffix(msg.Reply, "."+wire.PartReply)
 	if msg.Header.Get(wire.HeaderAlive) == "" || !ok || !wire.IsInbox(stream) {
@@ -36,7 +36,6 @@ func (h *heartbeats) start(msg *nats.Msg) (stop func()) {
 	h.mu.Lock()
 	h.subjects[msg] = subject
 	h.mu.Unlock()
-	h.send(subject)
 	return func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
