@@ -38,35 +38,37 @@ func TestContributingNamesTheFilesOfEachKindOfChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	var sections []string
+	var all []*change
 	for _, name := range archives {
 		c, err := readChange(name, repository)
 		if err != nil {
 			t.Fatal(err)
 		}
-		sections = append(sections, c.section)
+		sections, all = append(sections, c.section), append(all, c)
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".txtar"), func(t *testing.T) {
 			dir := copied(t, repository)
-			if err := c.apply(dir, repository); err != nil {
-				t.Fatal(err)
-			}
-			overlay := overlaid(t, dir, touched(t, dir, repository))
-			for _, test := range c.tests {
-				if slices.Contains(test, "-update") {
-					c.test(t, dir, overlay, test)
-				}
-			}
+			c.perform(t, dir, maps.Clone(repository), repository)
 			if problem := differ(c.listed(repository[guide]), touched(t, dir, repository)); problem != "" {
 				t.Errorf("%s, %q: %s", guide, c.section, problem)
 			}
-			overlay = overlaid(t, dir, touched(t, dir, repository)) // with what was written
-			compiles(t, overlay, touched(t, dir, repository))
+		})
+	}
+	t.Run("together", func(t *testing.T) { // because compiling after each takes minutes
+		dir, now := copied(t, repository), maps.Clone(repository)
+		for _, c := range all {
+			c.perform(t, dir, now, repository)
+		}
+		changed := touched(t, dir, repository)
+		overlay := overlaid(t, dir, changed)
+		compiles(t, overlay, changed)
+		for _, c := range all {
 			for _, test := range c.tests {
 				if !slices.Contains(test, "-update") {
 					c.test(t, dir, overlay, test)
 				}
 			}
-		})
-	}
+		}
+	})
 	for _, section := range kindsOfChanges(repository[guide]) {
 		if !slices.Contains(sections, section) {
 			t.Errorf("%s, %q: no archive in testdata/contributing makes such a change", guide, section)
@@ -157,21 +159,32 @@ func nextMigration(repository map[string][]byte) string {
 	return fmt.Sprintf("%05d", last+1)
 }
 
-// apply edits the copy of the repository in dir.
-func (c *change) apply(dir string, repository map[string][]byte) error {
-	now := map[string][]byte{}
+// perform edits the copy of the repository in dir, whose texts are now, and has tests write what they
+// write.
+func (c *change) perform(t *testing.T, dir string, now, repository map[string][]byte) {
+	t.Helper()
+	if err := c.apply(dir, now); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range c.tests {
+		if slices.Contains(test, "-update") {
+			c.test(t, dir, overlaid(t, dir, touched(t, dir, repository)), test)
+		}
+	}
+}
+
+// apply edits the copy of the repository in dir, whose texts are now.
+func (c *change) apply(dir string, now map[string][]byte) error {
+	edited := map[string][]byte{}
 	for _, e := range c.edits {
 		text, is := now[e.file]
-		if !is {
-			text, is = repository[e.file]
-		}
-		edited, err := e.edit(text, is)
+		after, err := e.edit(text, is)
 		if err != nil {
 			return fmt.Errorf("internal/house/%s: %s %w: renew it and, where one edits other files by now, the section %q of %s", c.archive, e.file, err, c.section, guide)
 		}
-		now[e.file] = edited
+		now[e.file], edited[e.file] = after, after
 	}
-	for name, text := range now {
+	for name, text := range edited {
 		if strings.HasSuffix(name, ".go") {
 			if formatted, err := format.Source(text); err != nil || !bytes.Equal(formatted, text) {
 				return fmt.Errorf("internal/house/%s: %s is not as gofmt writes it: %v", c.archive, name, err)
