@@ -86,8 +86,8 @@ type Principal struct {
 	// Writes is the source item whose document a worker writes, with the label from the source's
 	// permissions. It cannot be sent in a message.
 	Writes *SourceWrite `json:"-"`
-	// Holds is the source for which a worker writes, and its attempt. Uploads, changes and deletions
-	// fail when the source has another attempt by now. It cannot be sent in a message.
+	// Holds is the source for which a worker writes, and its attempt. Uploads, changes and
+	// deletions fail when the source has another attempt by now. It cannot be sent in a message.
 	Holds *SourceAttempt `json:"-"`
 }
 

@@ -103,13 +103,13 @@ type incoming struct {
 	wake chan struct{} // there is something to read
 
 	mu      sync.Mutex
-	waiting []part
+	waiting []streamPart
 	bytes   int
 	closed  bool // nothing more can arrive
 }
 
-// part is a message to a part of a stream.
-type part struct {
+// streamPart is a message to a part of a stream.
+type streamPart struct {
 	name string
 	*nats.Msg
 }
@@ -125,7 +125,7 @@ const (
 func (s *incoming) add(name string, msg *nats.Msg) {
 	s.mu.Lock()
 	if name == wire.PartReply || len(s.waiting) < streamMessages && s.bytes+len(msg.Data) <= streamBytes {
-		s.waiting = append(s.waiting, part{name, msg})
+		s.waiting = append(s.waiting, streamPart{name, msg})
 		s.bytes += len(msg.Data)
 	}
 	s.mu.Unlock()
@@ -148,7 +148,7 @@ func (s *incoming) wakeReader() {
 
 // read returns the messages that have arrived, in order. It waits for the first one until ctx ends
 // or timeout fires.
-func (s *incoming) read(ctx context.Context, timeout *time.Timer) ([]part, error) {
+func (s *incoming) read(ctx context.Context, timeout *time.Timer) ([]streamPart, error) {
 	for {
 		s.mu.Lock()
 		out, closed := s.waiting, s.closed

@@ -19,7 +19,8 @@ import (
 func TestManyRequestsShareASubscription(t *testing.T) {
 	const callers, requests = 16, 50
 	nc := connect(t)
-	echo := bus.Serve(nc, bus.ServeOptions{Subject: wire.LLMSubject, Group: "test", Concurrency: callers}, func(_ context.Context, r wire.LLMRequest) wire.LLMReply {
+	options := bus.ServeOptions{Subject: wire.LLMSubject, Group: "test", Concurrency: callers}
+	echo := bus.Serve(nc, options, func(_ context.Context, r wire.LLMRequest) wire.LLMReply {
 		return wire.LLMReply{Envelope: wire.Header(), Text: r.Question}
 	}, func(e *schema.RemoteError) wire.LLMReply { return wire.LLMReply{Error: e} })
 	if err := echo.Start(t.Context()); err != nil {

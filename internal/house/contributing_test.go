@@ -159,8 +159,8 @@ func nextMigration(repository map[string][]byte) string {
 	return fmt.Sprintf("%05d", last+1)
 }
 
-// perform edits the copy of the repository in dir, whose texts are now, and has tests write what they
-// write.
+// perform edits the copy of the repository in dir, whose texts are now, and runs the tests that
+// write files.
 func (c *change) perform(t *testing.T, dir string, now, repository map[string][]byte) {
 	t.Helper()
 	if err := c.apply(dir, now); err != nil {

@@ -14,8 +14,9 @@ import (
 func TestALostSourceWritesNothing(t *testing.T) {
 	f := setUp(t, store.Options{})
 	id := schema.NewID()
-	if _, err := f.CreateSource(t.Context(), f.a, schema.NewSource{ID: id, CollectionID: f.collection, Name: "folder", Driver: "folder", Paused: true,
-		SourceSettings: schema.SourceSettings{Settings: map[string]string{}, MaxShorter: 100}}); err != nil {
+	folder := schema.NewSource{ID: id, CollectionID: f.collection, Name: "folder", Driver: "folder", Paused: true,
+		SourceSettings: schema.SourceSettings{Settings: map[string]string{}, MaxShorter: 100}}
+	if _, err := f.CreateSource(t.Context(), f.a, folder); err != nil {
 		t.Fatal(err)
 	}
 	worker := f.a
