@@ -3,6 +3,7 @@ package bus_test
 // Tests of each program with the credentials that the server's configuration gives it.
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -105,6 +106,24 @@ func configured(t *testing.T, c bus.ServerConfig) (address, dir string) {
 		t.Fatal("nats-server did not start JetStream")
 	}
 	return s.ClientURL(), dir
+}
+
+// TestADeniedInboxFailsItsRequests: a program with the credentials of another one is not left
+// waiting for replies that it may not receive.
+func TestADeniedInboxFailsItsRequests(t *testing.T) {
+	t.Parallel()
+	address, dir := configured(t, bus.ServerConfig{})
+	nc, err := bus.Connect(t.Context(), bus.Options{URL: address, Name: t.Name(), Program: wire.ProgramServe, Files: bus.Files{NATSCredentials: dir + "/query-worker.nk"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	for range 2 {
+		_, err := bus.Request[wire.SearchReply](t.Context(), nc, wire.SearchSubject, wire.SearchRequest{Envelope: wire.Header()})
+		if !errors.Is(err, nats.ErrPermissionViolation) {
+			t.Errorf("got %v", err)
+		}
+	}
 }
 
 func TestAProgramsCredentialsAllowItsSubjectsAlone(t *testing.T) {

@@ -74,7 +74,8 @@ func Connect(ctx context.Context, o Options) (*nats.Conn, error) {
 		nats.MaxPingsOutstanding(pingsOut),
 		nats.FlusherTimeout(5*time.Second),
 		nats.DrainTimeout(30*time.Second),
-		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
+		nats.ErrorHandler(func(nc *nats.Conn, s *nats.Subscription, err error) {
+			denyInbox(nc, err)
 			subject := ""
 			if s != nil {
 				subject = s.Subject

@@ -6,6 +6,7 @@ package bus
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -19,9 +20,10 @@ import (
 // inbox receives the messages to the streams of the open requests of a connection.
 type inbox struct {
 	prefix string // of the streams' names
+	sub    *nats.Subscription
 
 	mu      sync.Mutex
-	closed  bool
+	err     error                // why nothing more can arrive
 	streams map[string]*incoming // by the rest of the name
 }
 
@@ -39,19 +41,14 @@ func inboxOf(nc *nats.Conn) (*inbox, error) {
 		return in, nil
 	}
 	in := &inbox{prefix: nc.NewInbox() + ".", streams: map[string]*incoming{}}
-	sub, err := nc.Subscribe(in.prefix+"*.*", in.receive)
-	if err != nil {
+	var err error
+	if in.sub, err = nc.Subscribe(in.prefix+"*.*", in.receive); err != nil {
 		return nil, fmt.Errorf("listen for replies: %w", translate(err))
 	}
-	if err := sub.SetPendingLimits(-1, -1); err != nil { // each stream has limits of its own
+	if err := in.sub.SetPendingLimits(-1, -1); err != nil { // each stream has limits of its own
 		return nil, fmt.Errorf("set no limit for replies: %w", translate(err))
 	}
-	sub.SetClosedHandler(func(string) {
-		inboxes.mu.Lock()
-		delete(inboxes.of, nc)
-		inboxes.mu.Unlock()
-		in.close()
-	})
+	in.sub.SetClosedHandler(func(string) { in.end(nc, nats.ErrConnectionClosed) })
 	if nc.IsClosed() { // perhaps before the handler was set
 		return nil, translate(nats.ErrConnectionClosed)
 	}
@@ -59,12 +56,41 @@ func inboxOf(nc *nats.Conn) (*inbox, error) {
 	return in, nil
 }
 
+// denyInbox ends a connection's inbox if err says that the server denies its subscription.
+func denyInbox(nc *nats.Conn, err error) {
+	inboxes.mu.Lock()
+	in := inboxes.of[nc]
+	inboxes.mu.Unlock()
+	if in != nil && errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), in.prefix) {
+		in.end(nc, err)
+		_ = in.sub.Unsubscribe() // the server has none
+	}
+}
+
+// end ends the inbox, and the requests that wait at it. The first reason counts.
+func (in *inbox) end(nc *nats.Conn, why error) {
+	inboxes.mu.Lock()
+	if inboxes.of[nc] == in {
+		delete(inboxes.of, nc)
+	}
+	inboxes.mu.Unlock()
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.err != nil {
+		return
+	}
+	in.err = why
+	for _, s := range in.streams {
+		s.end(why)
+	}
+}
+
 // open returns a new stream and its name, until forget is called.
 func (in *inbox) open() (name string, s *incoming, err error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.closed {
-		return "", nil, translate(nats.ErrConnectionClosed)
+	if in.err != nil {
+		return "", nil, fmt.Errorf("listen for replies: %w", translate(in.err))
 	}
 	token := rand.Text()
 	s = &incoming{wake: make(chan struct{}, 1)}
@@ -89,15 +115,6 @@ func (in *inbox) receive(msg *nats.Msg) {
 	}
 }
 
-func (in *inbox) close() {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	in.closed = true
-	for _, s := range in.streams {
-		s.close()
-	}
-}
-
 // incoming is the received messages of a stream.
 type incoming struct {
 	wake chan struct{} // there is something to read
@@ -105,7 +122,7 @@ type incoming struct {
 	mu      sync.Mutex
 	waiting []streamPart
 	bytes   int
-	closed  bool // nothing more can arrive
+	err     error // why nothing more can arrive
 }
 
 // streamPart is a message to a part of a stream.
@@ -132,9 +149,9 @@ func (s *incoming) add(name string, msg *nats.Msg) {
 	s.wakeReader()
 }
 
-func (s *incoming) close() {
+func (s *incoming) end(why error) {
 	s.mu.Lock()
-	s.closed = true
+	s.err = why
 	s.mu.Unlock()
 	s.wakeReader()
 }
@@ -151,14 +168,14 @@ func (s *incoming) wakeReader() {
 func (s *incoming) read(ctx context.Context, timeout *time.Timer) ([]streamPart, error) {
 	for {
 		s.mu.Lock()
-		out, closed := s.waiting, s.closed
+		out, err := s.waiting, s.err
 		s.waiting, s.bytes = nil, 0
 		s.mu.Unlock()
 		switch {
 		case len(out) > 0:
 			return out, nil
-		case closed:
-			return nil, nats.ErrConnectionClosed
+		case err != nil:
+			return nil, err
 		}
 		select {
 		case <-s.wake:
