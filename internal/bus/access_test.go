@@ -113,7 +113,8 @@ func configured(t *testing.T, c bus.ServerConfig) (address, dir string) {
 func TestADeniedInboxFailsItsRequests(t *testing.T) {
 	t.Parallel()
 	address, dir := configured(t, bus.ServerConfig{})
-	nc, err := bus.Connect(t.Context(), bus.Options{URL: address, Name: t.Name(), Program: wire.ProgramServe, Files: bus.Files{NATSCredentials: dir + "/query-worker.nk"}})
+	another := bus.Files{NATSCredentials: dir + "/" + bus.CredentialsFile(wire.ProgramQueryWorker)}
+	nc, err := bus.Connect(t.Context(), bus.Options{URL: address, Name: t.Name(), Program: wire.ProgramServe, Files: another})
 	if err != nil {
 		t.Fatal(err)
 	}

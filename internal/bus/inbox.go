@@ -1,7 +1,7 @@
 package bus
 
-// The replies to all requests of a connection arrive at one subscription. With one for each
-// request, every server of a cluster would learn of each, and of its end.
+// The replies to all requests of a connection arrive at one subscription, which keeps their order.
+// With one for each request, every server of a cluster would learn of each, and of its end.
 
 import (
 	"context"

@@ -37,6 +37,8 @@ func TestContributingNamesTheFilesOfEachKindOfChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Each change is made on top of those before, because compiling after each takes minutes.
+	dir, now := copied(t, repository), maps.Clone(repository)
 	var sections []string
 	var all []*change
 	for _, name := range archives {
@@ -46,18 +48,12 @@ func TestContributingNamesTheFilesOfEachKindOfChange(t *testing.T) {
 		}
 		sections, all = append(sections, c.section), append(all, c)
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".txtar"), func(t *testing.T) {
-			dir := copied(t, repository)
-			c.perform(t, dir, maps.Clone(repository), repository)
-			if problem := differ(c.listed(repository[guide]), touched(t, dir, repository)); problem != "" {
+			if problem := differ(c.listed(repository[guide]), c.perform(t, dir, now, repository)); problem != "" {
 				t.Errorf("%s, %q: %s", guide, c.section, problem)
 			}
 		})
 	}
-	t.Run("together", func(t *testing.T) { // because compiling after each takes minutes
-		dir, now := copied(t, repository), maps.Clone(repository)
-		for _, c := range all {
-			c.perform(t, dir, now, repository)
-		}
+	t.Run("together", func(t *testing.T) {
 		changed := touched(t, dir, repository)
 		overlay := overlaid(t, dir, changed)
 		compiles(t, overlay, changed)
@@ -160,8 +156,8 @@ func nextMigration(repository map[string][]byte) string {
 }
 
 // perform edits the copy of the repository in dir, whose texts are now, and runs the tests that
-// write files.
-func (c *change) perform(t *testing.T, dir string, now, repository map[string][]byte) {
+// write files. It returns the files that are new or differ, and keeps their texts in now.
+func (c *change) perform(t *testing.T, dir string, now, repository map[string][]byte) []string {
 	t.Helper()
 	if err := c.apply(dir, now); err != nil {
 		t.Fatal(err)
@@ -171,18 +167,30 @@ func (c *change) perform(t *testing.T, dir string, now, repository map[string][]
 			c.test(t, dir, overlaid(t, dir, touched(t, dir, repository)), test)
 		}
 	}
+	out := touched(t, dir, now)
+	for _, name := range out {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		now[name] = text
+	}
+	return out
 }
 
 // apply edits the copy of the repository in dir, whose texts are now.
 func (c *change) apply(dir string, now map[string][]byte) error {
 	edited := map[string][]byte{}
 	for _, e := range c.edits {
-		text, is := now[e.file]
+		text, is := edited[e.file]
+		if !is {
+			text, is = now[e.file]
+		}
 		after, err := e.edit(text, is)
 		if err != nil {
 			return fmt.Errorf("internal/house/%s: %s %w: renew it and, where one edits other files by now, the section %q of %s", c.archive, e.file, err, c.section, guide)
 		}
-		now[e.file], edited[e.file] = after, after
+		edited[e.file] = after
 	}
 	for name, text := range edited {
 		if strings.HasSuffix(name, ".go") {

@@ -5,7 +5,6 @@ package httpapi
 
 import (
 	"context"
-	"slices"
 
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -28,7 +27,7 @@ func (s *server) permit(ctx context.Context, p schema.Principal) (schema.Princip
 // before.
 func (s *server) recheck(ctx context.Context, before schema.Principal) (schema.Principal, bool, error) {
 	now, err := s.permit(ctx, before)
-	return now, slices.ContainsFunc(before.Groups, func(g string) bool { return !slices.Contains(now.Groups, g) }), err
+	return now, !now.Covers(before), err
 }
 
 // search searches, and searches again if p lost a permission meanwhile.
