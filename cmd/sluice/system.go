@@ -129,7 +129,7 @@ func (u *system) servers() ([]lifecycle.Service, error) {
 	var out []lifecycle.Service
 	dir := func(name string) string { return filepath.Join(u.settings.Data, name) }
 	if u.settings.DatabaseURL == "" {
-		p, err := local.NewPostgres(local.PostgresOptions{Dir: dir("postgres"), Log: u.log})
+		p, err := local.NewPostgres(local.PostgresOptions{Dir: dir("postgres"), Buffers: u.settings.PostgresBuffers << 20, Log: u.log})
 		if err != nil {
 			return nil, err
 		}

@@ -23,6 +23,7 @@ type upCommand struct {
 	config.DataDirectory
 	JSON bool `help:"Print one line of JSON when ready, for programs."`
 
+	config.LocalPostgres
 	config.Disk
 	config.Database
 	config.DatabaseReplica

@@ -264,7 +264,7 @@ type Answering struct {
 	QueryQuestions   int           `name:"question-concurrency" env:"SLUICE_QUESTION_CONCURRENCY" default:"16" help:"Questions that one worker answers at once, and as many of jobs." when:"the language model takes more at once, or fewer"`
 	QueryTenant      int           `name:"query-tenant-concurrency" env:"SLUICE_QUERY_TENANT_CONCURRENCY" default:"0" help:"Searches of one tenant that one worker runs at once, on average, while other tenants search too; 0 is half of the cores." when:"one tenant may take more of a worker, or less"`
 	QueryTimeout     time.Duration `env:"SLUICE_QUERY_TIMEOUT" default:"30s" help:"Longest time of a search, waiting for its turn included." when:"plans of searches ask a slow language model, or callers give up sooner"`
-	LexicalCache     int64         `name:"lexical-cache-mb" env:"SLUICE_LEXICAL_CACHE_MB" default:"256" help:"Memory, in MB, that one worker keeps of lexical indexes." when:"'sluice.lexical.cache.evictions' grows, or memory is short"`
+	LexicalCache     int64         `name:"lexical-cache-mb" env:"SLUICE_LEXICAL_CACHE_MB" default:"0" help:"Memory, in MB, that one worker keeps of lexical indexes; 0 is a sixteenth of what it may use, and at least 256." when:"'sluice.lexical.cache.evictions' grows, or memory is short"`
 	VectorCache      int64         `name:"vector-cache-mb" env:"SLUICE_VECTOR_CACHE_MB" default:"256" help:"Memory, in MB, that one worker keeps of vectors of collections without an index of their own." when:"searches read the same vectors again and again, or memory is short"`
 	ShadowShare      float64       `env:"SLUICE_SHADOW_SHARE" default:"0.05" help:"Share of answered questions, of plans that may skip retrieval, that are asked without it, too, to learn what the language model knows; 0: none." when:"these calls of the language model cost too much, or plans are to learn faster"`
 	SlowSearch       time.Duration `env:"SLUICE_SLOW_SEARCH" default:"1s" help:"Searches that take as long are kept as slow ones, for their tenant's admins; 0 keeps none." when:"most searches are slow, or their text must not be kept: 0"`
@@ -346,6 +346,11 @@ type Disk struct {
 // commands find its key and added packs.
 type DataDirectory struct {
 	Data string `env:"SLUICE_DATA" placeholder:"DIR" help:"Data directory of 'sluice up'; 'data' in SLUICE_HOME (/var/lib/sluice for root, else ~/.local/share/sluice) when empty." when:"the data are to be elsewhere"`
+}
+
+// LocalPostgres has the settings of the Postgres that 'sluice up' starts.
+type LocalPostgres struct {
+	PostgresBuffers int64 `name:"postgres-buffers-mb" env:"SLUICE_POSTGRES_BUFFERS_MB" default:"0" help:"Memory, in MB, for the cache of the Postgres that 'sluice up' starts (shared_buffers); 0 is a quarter of what it may use, from 128 to 8192." when:"other programs need the memory, or Postgres reads from disk"`
 }
 
 // Client has the settings with which the command-line tool reaches a server.

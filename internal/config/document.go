@@ -51,6 +51,7 @@ var groups = []group{
 	{"Health", &Health{}},
 	{"Log", &Log{}},
 	{"Data directory", &DataDirectory{}},
+	{"The Postgres of `sluice up`", &LocalPostgres{}},
 	{"Client", &Client{}},
 }
 

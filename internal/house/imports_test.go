@@ -62,6 +62,7 @@ var house = map[string]kind{
 	"internal/certtest":      foundation,
 	"internal/fairness":      foundation,
 	"internal/lifecycle/...": foundation,
+	"internal/memory":        foundation,
 	"internal/tcp":           foundation,
 	"internal/waittest":      foundation,
 

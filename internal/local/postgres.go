@@ -22,6 +22,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/memory"
 )
 
 // Names of the database and its roles. Owner owns the database, and may create roles and databases
@@ -47,6 +48,9 @@ type PostgresOptions struct {
 	Log *slog.Logger
 	// Throwaway trades safety of the data in a power failure for speed. It is for tests.
 	Throwaway bool
+	// Buffers is shared_buffers in bytes. 0: a quarter of the memory, at least 128 MB and at most 8
+	// GB; 128 MB with Throwaway.
+	Buffers int64
 	// Settings are further server settings, which override the defaults.
 	Settings map[string]string
 	// StandbyOf, if not nil, is a running server that this one follows as a hot standby, which
@@ -208,7 +212,7 @@ func (p *Postgres) serverSettings(port int) []string {
 		"port":                    strconv.Itoa(port),
 		"unix_socket_directories": "",
 		"max_connections":         "200",
-		"shared_buffers":          "128MB",
+		"shared_buffers":          strconv.FormatInt(p.buffers()>>10, 10) + "kB",
 		"maintenance_work_mem":    "128MB",
 		"max_wal_size":            "2GB",
 		"wal_compression":         "on",
@@ -233,6 +237,18 @@ func (p *Postgres) serverSettings(port int) []string {
 		args = append(args, "-c", name+"="+s[name])
 	}
 	return args
+}
+
+// buffers returns shared_buffers in bytes.
+func (p *Postgres) buffers() int64 {
+	const least, most = 128 << 20, 8 << 30
+	switch {
+	case p.opts.Buffers > 0:
+		return p.opts.Buffers
+	case p.opts.Throwaway:
+		return least
+	}
+	return memory.Share(4, least, most)
 }
 
 // startServer starts the server and waits until it accepts connections.
