@@ -1,23 +1,24 @@
 package search
 
 import (
+	"slices"
+
 	"github.com/sluice-rag/sluice/internal/lexical/segment"
 )
 
 // Upper bounds of a term's scores, from the bounds of its blocks.
 
-// setMaxima sets the upper bound of the term's score for each block, and returns the highest.
-func (c *cursor) setMaxima(s bm25, z segment.Zoom) (highest score) {
-	c.maxima = c.maxima[:0]
-	part := &c.parts[0]
-	next := 1
-	for i := range c.blocks {
-		if i == part.end {
-			part = &c.parts[next]
+// setMaxima sets the upper bound of the term's score for each block from the current one on that
+// begins before the slot end, and returns the highest.
+func (c *cursor) setMaxima(s bm25, z segment.Zoom, end uint32) (highest score) {
+	c.maxima = slices.Grow(c.maxima[:0], c.at)[:c.at] // those before are not read
+	next := c.part
+	for i := c.at; i < len(c.blocks) && c.blocks[i].First < end; i++ {
+		for i >= c.parts[next].end {
 			next++
 		}
 		b := &c.blocks[i]
-		bound := s.upperBound(c.weight, part.bounds[b.Frontiers[z]:b.Frontiers[z+1]])
+		bound := s.upperBound(c.weight, c.parts[next].bounds[b.Frontiers[z]:b.Frontiers[z+1]])
 		c.maxima = append(c.maxima, bound)
 		highest = max(highest, bound)
 	}

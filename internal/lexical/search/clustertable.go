@@ -26,8 +26,9 @@ type clusterTable struct {
 	postingsBytes int
 }
 
-// maxClusterPostings is the most bytes of a table's cached postings.
-const maxClusterPostings = 16 << 20
+// minClusterPostings is how many bytes of postings a table caches at least. With a sixteenth of a
+// cache of more, the postings of some hundred terms of a large collection are kept.
+const minClusterPostings = 16 << 20
 
 // clusterPostings returns a term's cached postings.
 func (c *StatisticsCache) clusterPostings(t *clusterTable, term string) ([]clusterPosting, bool) {
@@ -46,7 +47,7 @@ func (c *StatisticsCache) keepClusterPostings(t *clusterTable, term string, list
 		return
 	}
 	before := t.postingsBytes
-	if t.postings == nil || t.postingsBytes+size > maxClusterPostings {
+	if t.postings == nil || t.postingsBytes+size > max(minClusterPostings, c.clusterPostingsLimit) {
 		t.postings, t.postingsBytes = map[string][]clusterPosting{}, 0
 	}
 	t.postings[term] = list

@@ -125,7 +125,7 @@ func (x *Index) segmentsFromCache(tenant, collection uuid.UUID, state *collectio
 	}
 	s = collectionView{view: v, language: state.language, generation: state.generation, revision: state.revision, key: partKey{tenant, collection, partStatistics}}
 	if s.statistics, _ = of(partStatistics).(*statistics); !s.statistics.validFor(state) {
-		s.statistics = newStatistics(state)
+		s.statistics = newStatistics(state, x.cache.stats.Limit)
 	}
 	v.Statistics = s.statistics.cache
 	needs := q.Terms

@@ -231,8 +231,11 @@ type statistics struct {
 	cache *StatisticsCache
 }
 
-func newStatistics(s *collectionState) *statistics {
-	return &statistics{s.mark, s.dead, NewStatisticsCache()}
+// newStatistics returns the empty statistics of a state. limit is the size of the index's cache.
+func newStatistics(s *collectionState, limit int64) *statistics {
+	c := NewStatisticsCache()
+	c.clusterPostingsLimit = int(limit / 16)
+	return &statistics{s.mark, s.dead, c}
 }
 
 // validFor reports whether these are the statistics of a state.
@@ -247,7 +250,7 @@ func (x *Index) statisticsFor(key partKey, s *collectionState) *statistics {
 	if known, _ := x.cache.get(key).(*statistics); known.validFor(s) {
 		return known
 	}
-	return newStatistics(s)
+	return newStatistics(s, x.cache.stats.Limit)
 }
 
 // cacheStatistics caches the statistics, to which a search may have added.

@@ -296,6 +296,7 @@ func TestSearchesFindWhatTheFormulasSay(t *testing.T) {
 			for range 3 {
 				q := s.drawQuery(rt)
 				v := s.view(q)
+				v.parts = rapid.IntRange(0, 4).Draw(rt, "parts")
 				if rapid.Bool().Draw(rt, "cached") {
 					v.Statistics = shared
 				}

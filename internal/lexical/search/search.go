@@ -31,6 +31,7 @@ type search struct {
 	scorer  bm25
 	top     top
 	window  window
+	blocks  int // of postings, in what was searched
 	result  lexical.Result
 }
 
@@ -48,8 +49,8 @@ func (s *search) release() {
 	clear(s.cursors)
 	clear(s.terms)
 	clear(s.scopes)
-	s.terms, s.cursors, s.scopes = s.terms[:0], s.cursors[:0], s.scopes[:0]
-	s.view, s.query, s.cache, s.live, s.result, s.top.ordered = nil, nil, nil, nil, lexical.Result{}, nil
+	s.terms, s.cursors, s.scopes, s.blocks = s.terms[:0], s.cursors[:0], s.scopes[:0], 0
+	s.view, s.query, s.cache, s.live, s.result, s.top.ordered, s.top.shared = nil, nil, nil, nil, lexical.Result{}, nil, nil
 	s.window.release()
 	searches.Put(s)
 }
@@ -135,9 +136,6 @@ func (s *search) nested(settings lexical.Settings, partial bool) error {
 		st.DF[t.term] = df
 		t.weight = weightOf(settings, units, df, t.times)
 		highest += s.scorer.limit(t.weight)
-		c := cursors.Get().(*cursor)
-		c.weight = t.weight
-		s.cursors = append(s.cursors, c)
 	}
 	s.result.Statistics = st
 	if s.query.K <= 0 {
@@ -145,11 +143,21 @@ func (s *search) nested(settings lexical.Settings, partial bool) error {
 	}
 	s.top.reset(s.query.K, highest)
 	s.top.ordered = s.ordered
-	for _, i := range s.live.order {
-		if err := s.segment(i, partial); err != nil {
-			return err
+	var err error
+	if n := s.concurrency(); n > 1 {
+		err = s.searchParts(n, highest)
+	} else {
+		s.openCursors()
+		for _, i := range s.live.order {
+			if err = s.segment(i, partial, s.view.Segments[i].whole(s.zoom)); err != nil {
+				break
+			}
 		}
 	}
+	if err != nil {
+		return err
+	}
+	s.result.Pruned = max(0, s.blocks)
 	s.top.sort()
 	s.result.Hits = slices.Grow(s.result.Hits, len(s.top.units))
 	for _, p := range s.top.units {
@@ -158,22 +166,36 @@ func (s *search) nested(settings lexical.Settings, partial bool) error {
 	return nil
 }
 
-// segment searches a segment.
-func (s *search) segment(segment int, partial bool) error {
+// openCursors takes a cursor for each term.
+func (s *search) openCursors() {
+	for i := range s.terms {
+		c := cursors.Get().(*cursor)
+		c.weight = s.terms[i].weight
+		s.cursors = append(s.cursors, c)
+	}
+}
+
+// segment searches the units of a segment that are in part.
+func (s *search) segment(segment int, partial bool, part span) error {
+	if part.first >= part.end {
+		return nil
+	}
 	w := &s.window
 	view := &s.view.Segments[segment]
+	first, _ := view.Directory.Slots(s.zoom, part.first)
+	_, end := view.Directory.Slots(s.zoom, part.end-1)
 	w.cursors = w.cursors[:0]
-	highest, blocks := score(0), 0
+	highest := score(0)
 	for i := range s.terms {
 		c := s.cursors[i]
 		found, err := c.open(view, segment, &s.terms[i])
 		if err != nil {
 			return err
 		}
-		if found {
+		if found && c.seekBlock(first) {
 			w.cursors = append(w.cursors, c)
-			highest += c.setMaxima(s.scorer, s.zoom)
-			blocks += len(c.blocks)
+			highest += c.setMaxima(s.scorer, s.zoom, end)
+			s.blocks += len(c.maxima) - c.at
 		}
 	}
 	if len(w.cursors) == 0 {
@@ -182,15 +204,14 @@ func (s *search) segment(segment int, partial bool) error {
 	if partial {
 		s.partial(segment, w.cursors)
 	} else if highest >= s.top.threshold {
-		w.search(segment)
+		w.search(segment, part)
 	}
 	for _, c := range w.cursors {
 		if c.corrupt {
 			return corruptBlock(view)
 		}
-		blocks -= c.unpackedBlocks
+		s.blocks -= c.unpackedBlocks
 	}
-	s.result.Pruned += blocks
 	return nil
 }
 

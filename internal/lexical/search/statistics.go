@@ -19,6 +19,9 @@ type StatisticsCache struct {
 	live     *liveEntries
 	clusters *clusterTable // of the last snapshot that was searched
 	bytes    int
+	// clusterPostingsLimit is the most bytes of cached postings of clusters, if it is more than
+	// minClusterPostings.
+	clusterPostingsLimit int
 
 	terms     map[string]*termLists
 	termBytes int

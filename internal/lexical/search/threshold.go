@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"sync/atomic"
 )
 
 const (
@@ -32,6 +33,9 @@ type top struct {
 	ordered func(a, b foundUnit) int
 	// threshold is the score below which units are dropped.
 	threshold score
+	// shared is the highest threshold of the parts of a search, each with its own best units; nil
+	// when there is one part.
+	shared *atomic.Int64
 
 	shift   int            // from a score to its level
 	level   int            // of the threshold
@@ -98,6 +102,23 @@ func (t *top) prune() {
 		t.count(p)
 	}
 	t.raiseThreshold()
+}
+
+// share raises the threshold to that of the other parts, or theirs to this one.
+func (t *top) share() {
+	if t.shared == nil {
+		return
+	}
+	for {
+		highest := t.shared.Load()
+		if highest >= int64(t.threshold) {
+			t.threshold = score(highest)
+			return
+		}
+		if t.shared.CompareAndSwap(highest, int64(t.threshold)) {
+			return
+		}
+	}
 }
 
 // sort keeps the k best, best first.

@@ -29,6 +29,8 @@ type View struct {
 	// conditions are the evaluated conditions of filter.
 	filter     schema.Filter
 	conditions []*conditionSets
+	// parts is into how many parts a search is divided; 0: by the number of slots. Tests set it.
+	parts int
 }
 
 // SegmentView is a segment in a View.

@@ -49,15 +49,18 @@ func (w *window) release() {
 	clear(w.active)
 }
 
-// search collects the units of a segment. Its cursors are those of the terms that occur in it.
-func (w *window) search(number int) {
+// search collects the units of a segment that are in part. Its cursors are those of the terms that
+// occur there.
+func (w *window) search(number int, part span) {
 	s := w.s
 	d := s.view.Segments[number].Directory
 	w.segment, w.directory, w.lengths, w.unitOf = number, d, d.Lengths[s.zoom], d.UnitOf(s.zoom)
 	w.ranges, w.checkVisible = s.scopes[number].ranges(d, s.zoom, w.ranges[:0])
 	size := uint32(min(windowUnits, max(64, windowSlots[s.zoom]*d.Units(s.zoom)/max(1, d.Units(segment.ZoomPassage)))))
 	for _, r := range w.ranges {
+		r.first, r.end = max(r.first, part.first), min(r.end, part.end)
 		for w.base = r.first; w.base < r.end && w.next(r.end, size); w.base = w.end {
+			s.top.share()
 			if essential := w.essential(); essential < len(w.active) {
 				w.score(essential)
 			}
