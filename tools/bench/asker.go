@@ -27,11 +27,14 @@ import (
 
 type askCommand struct{}
 
+// vectorCache is the most bytes of vectors that the process keeps.
+const vectorCache = 256 << 20
+
 // askJob describes the searches.
 type askJob struct {
 	URL    string
 	K      int
-	Cache  int64
+	Cache  int64      // bytes of the index
 	Spaces []askSpace // in descending order of size
 }
 
@@ -85,7 +88,7 @@ func (askCommand) Run(ctx context.Context) error {
 	}
 	out := askResult{}
 	var err error
-	if out.Before, _, err = memory(); err != nil {
+	if out.Before, _, err = resident(); err != nil {
 		return err
 	}
 	db, err := store.Open(ctx, job.URL, store.Options{Name: "bench asker"})
@@ -97,7 +100,7 @@ func (askCommand) Run(ctx context.Context) error {
 		// Each size of text starts with an empty index in memory.
 		one := askUnit{Unit: string(unit)}
 		index := lexicalsearch.NewIndex(search.New(db), job.Cache)
-		vectors := dense.NewMemoryVectors(search.New(db), index, job.Cache)
+		vectors := dense.NewMemoryVectors(search.New(db), index, vectorCache)
 		ask := func(s askSpace, i int) (float64, error) {
 			took, err := timed(func() error {
 				if unit == "vector" {
@@ -133,21 +136,21 @@ func (askCommand) Run(ctx context.Context) error {
 		stats := index.Stats()
 		out.Index, out.Evictions = max(out.Index, stats.Bytes), out.Evictions+stats.Evictions
 		out.Vectors = max(out.Vectors, vectors.Stats().Bytes)
-		rss, _, err := memory()
+		rss, _, err := resident()
 		if err != nil {
 			return err
 		}
 		out.After = max(out.After, rss)
 		out.Units = append(out.Units, one)
 	}
-	if _, out.Peak, err = memory(); err != nil {
+	if _, out.Peak, err = resident(); err != nil {
 		return err
 	}
 	return json.NewEncoder(os.Stdout).Encode(out)
 }
 
-// memory returns this process's resident bytes, current and peak.
-func memory() (now, peak int64, err error) {
+// resident returns this process's resident bytes, current and peak.
+func resident() (now, peak int64, err error) {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return 0, 0, fmt.Errorf("read memory: %w", err)

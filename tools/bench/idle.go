@@ -100,7 +100,7 @@ func (c *idleCommand) start(ctx context.Context, program string, s idleSide, f *
 		return nil, err
 	}
 	progressf("idle: %s: starting", s.name)
-	b, err := newWorkbenchIn(ctx, filepath.Join(dir, "data"))
+	b, err := newWorkbenchIn(ctx, filepath.Join(dir, "data"), false)
 	if err != nil {
 		return nil, errors.Join(err, removeDir(dir))
 	}

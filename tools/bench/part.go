@@ -19,6 +19,8 @@ type common struct {
 	Profile string        `placeholder:"FILE" help:"Write a CPU profile of this process there, from when measuring begins; go tool pprof reads it."`
 	JSON    string        `placeholder:"FILE" help:"Write the findings there too, as JSON."`
 	Timeout time.Duration `default:"20m" help:"Longest time of a part."`
+
+	dir string // keeps the database; empty: it is removed at the end
 }
 
 // partFunc measures one part.
@@ -46,7 +48,7 @@ func (c *common) find(ctx context.Context, name string, measure partFunc) (_ *fi
 	defer cancel()
 	progressf("%s: starting", name)
 	begin := time.Now()
-	b, err := newWorkbench(ctx)
+	b, err := newWorkbench(ctx, c.dir)
 	if err != nil {
 		return nil, err
 	}

@@ -5,12 +5,19 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"time"
 
+	"github.com/sluice-rag/sluice/internal/memory"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -20,11 +27,57 @@ type scaleCommand struct {
 	Tenants  int           `default:"100" help:"How many tenants there are. The nth largest has an nth of the largest one's passages."`
 	Queries  int           `default:"10" help:"Questions per tenant."`
 	K        int           `default:"100" help:"How many units are wanted."`
-	Cache    int64         `default:"268435456" help:"Bytes of the index, and of vectors, that the asking process keeps in memory."`
+	Cache    int64         `default:"0" help:"Bytes of the index that the asking process keeps in memory; as a query-worker when 0."`
 	Curation time.Duration `default:"9m" help:"Longest time for curation's work: what is not done then is left."`
+	Data     string        `placeholder:"DIR" help:"Keep the database there. If it has been loaded, only search it."`
 }
 
-func (c *scaleCommand) Run(ctx context.Context) error { return c.run(ctx, "scale", c.measure) }
+func (c *scaleCommand) Run(ctx context.Context) error {
+	if c.Data != "" {
+		c.dir = c.Data
+	}
+	return c.run(ctx, "scale", c.measure)
+}
+
+// loadedFile names the file, in the directory of a kept database, that says what it has. It is
+// written when loading is complete.
+const loadedFile = "loaded.json"
+
+// loaded describes a loaded database.
+type loaded struct {
+	Corpus string
+	Spaces []askSpace
+}
+
+// measure loads a database, unless a kept one has been loaded, and searches it.
+func (c *scaleCommand) measure(ctx context.Context, b *workbench, t texts, f *findings) error {
+	file := filepath.Join(b.dir, loadedFile)
+	var l loaded
+	data, err := os.ReadFile(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if l, err = c.fill(ctx, b, t, f); err != nil {
+			return err
+		}
+		if data, err = json.Marshal(l); err == nil {
+			err = os.WriteFile(file, data, 0o644)
+		}
+		if err != nil {
+			return fmt.Errorf("note what was loaded: %w", err)
+		}
+	case err != nil:
+		return fmt.Errorf("read what was loaded: %w", err)
+	default:
+		if err := json.Unmarshal(data, &l); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		f.note("corpus, loaded before", "%s", l.Corpus)
+	}
+	if err := c.ask(ctx, b, l.Spaces, f); err != nil {
+		return err
+	}
+	return c.recall(ctx, b, l.Spaces, f)
+}
 
 // sizes divides a number of passages among tenants by Zipf's law.
 func sizes(passages, tenants int) []int {
@@ -49,20 +102,21 @@ type tenantState struct {
 	docs   []int // numbers of its documents
 }
 
-func (c *scaleCommand) measure(ctx context.Context, b *workbench, t texts, f *findings) error {
+// fill loads all tenants and does curation's work.
+func (c *scaleCommand) fill(ctx context.Context, b *workbench, t texts, f *findings) (loaded, error) {
 	residents := make([]*tenantState, c.Tenants)
 	p := newPoints(c.Seed)
 	for i, n := range sizes(c.Passages, c.Tenants) {
 		s, err := b.newSpace(ctx, fmt.Sprintf("tenant-%d", i+1))
 		if err != nil {
-			return err
+			return loaded{}, err
 		}
 		residents[i] = &tenantState{loader: &loader{workbench: b, space: s, points: p}, wanted: n, number: i}
 	}
 	progressf("scale: loading")
 	took, err := timed(func() error { return c.load(ctx, t, residents) })
 	if err != nil {
-		return err
+		return loaded{}, err
 	}
 	passages, documents := 0, 0
 	var writing time.Duration
@@ -71,23 +125,32 @@ func (c *scaleCommand) measure(ctx context.Context, b *workbench, t texts, f *fi
 		documents += len(r.docs)
 		writing += r.spent
 	}
-	f.note("corpus", "%d passages of %d documents; %d tenants, the largest has %d passages, the median %d, the smallest %d",
-		passages, documents, c.Tenants, residents[0].have, residents[c.Tenants/2].have, residents[c.Tenants-1].have)
+	out := loaded{Corpus: fmt.Sprintf("%d passages of %d documents; %d tenants, the largest has %d passages, the median %d, the smallest %d",
+		passages, documents, c.Tenants, residents[0].have, residents[c.Tenants/2].have, residents[c.Tenants-1].have)}
+	f.note("corpus", "%s", out.Corpus)
 	f.note("loading", "%.0f s: %.0f passages/s by %d writers; writing took %.0f s of their time, taking documents in and making up text and vectors the rest",
 		took.Seconds(), float64(passages)/took.Seconds(), writers(), writing.Seconds())
 	if err := c.curate(ctx, residents, f); err != nil {
-		return err
+		return loaded{}, err
 	}
 	if err := b.settle(ctx); err != nil {
-		return err
+		return loaded{}, err
 	}
 	if err := c.disk(ctx, b, passages, f); err != nil {
-		return err
+		return loaded{}, err
 	}
-	if err := c.ask(ctx, b, t, residents, f); err != nil {
-		return err
+	for _, r := range residents {
+		docs := make([]written, 0, 50)
+		random := seeded(c.Seed, 1<<36+r.number)
+		for range 50 {
+			docs = append(docs, t.document(r.docs[random.IntN(len(r.docs))]))
+		}
+		seed := c.Seed + uint64(r.number)
+		out.Spaces = append(out.Spaces, askSpace{
+			Tenant: r.Tenant, Collection: r.collection, Questions: questions(docs, c.Queries, seed), Vectors: r.points.questions(docs, c.Queries),
+		})
 	}
-	return c.recall(ctx, residents, f)
+	return out, nil
 }
 
 func writers() int { return max(2, runtime.GOMAXPROCS(0)) }
@@ -226,18 +289,10 @@ func (c *scaleCommand) disk(ctx context.Context, b *workbench, passages int, f *
 }
 
 // ask runs the searches in a separate process.
-func (c *scaleCommand) ask(ctx context.Context, b *workbench, t texts, residents []*tenantState, f *findings) error {
-	job := askJob{URL: b.postgres.URL(), K: c.K, Cache: c.Cache}
-	for _, r := range residents {
-		docs := make([]written, 0, 50)
-		random := seeded(c.Seed, 1<<36+r.number)
-		for range 50 {
-			docs = append(docs, t.document(r.docs[random.IntN(len(r.docs))]))
-		}
-		seed := c.Seed + uint64(r.number)
-		job.Spaces = append(job.Spaces, askSpace{
-			Tenant: r.Tenant, Collection: r.collection, Questions: questions(docs, c.Queries, seed), Vectors: r.points.questions(docs, c.Queries),
-		})
+func (c *scaleCommand) ask(ctx context.Context, b *workbench, spaces []askSpace, f *findings) error {
+	job := askJob{URL: b.postgres.URL(), K: c.K, Cache: c.Cache, Spaces: spaces}
+	if job.Cache == 0 {
+		job.Cache = memory.Share(16, 256<<20, math.MaxInt64)
 	}
 	progressf("scale: asking")
 	// PostgreSQL's memory is empty then; files may still be in the system's cache.
@@ -253,19 +308,19 @@ func (c *scaleCommand) ask(ctx context.Context, b *workbench, t texts, residents
 			median(u.Cold), quantile(u.Cold, 0.95), median(u.Warm), quantile(u.Warm, 0.95), median(u.Largest), quantile(u.Largest, 0.95))
 	}
 	f.note("memory of the asking process", "%.0f MB resident at first, %.0f MB after all questions of all tenants, %.0f MB at most; "+
-		"of it the index's parts %.0f MB and vectors %.0f MB, each of at most %.0f MB; %d parts were let go",
-		mega(got.Before), mega(got.After), mega(got.Peak), mega(got.Index), mega(got.Vectors), mega(c.Cache), got.Evictions)
+		"of it the index's parts %.0f of at most %.0f MB and vectors %.0f of at most %.0f MB; %d parts were let go",
+		mega(got.Before), mega(got.After), mega(got.Peak), mega(got.Index), mega(job.Cache), mega(got.Vectors), mega(vectorCache), got.Evictions)
 	return nil
 }
 
 func mega(bytes int64) float64 { return float64(bytes) / 1e6 }
 
 // recall measures the recall of vector search in collections with a graph; in others it is exact.
-func (c *scaleCommand) recall(ctx context.Context, residents []*tenantState, f *findings) error {
+func (c *scaleCommand) recall(ctx context.Context, b *workbench, spaces []askSpace, f *findings) error {
 	progressf("scale: recall")
 	worst, graphs := 1.0, 0
-	for _, r := range residents {
-		got, err := r.store.Recall(ctx, r.Tenant, r.collection, 30)
+	for i, s := range spaces {
+		got, err := b.store.Recall(ctx, s.Tenant, s.Collection, 30)
 		if err != nil {
 			return err
 		}
@@ -274,9 +329,9 @@ func (c *scaleCommand) recall(ctx context.Context, residents []*tenantState, f *
 		}
 		graphs++
 		worst = min(worst, got.Recall)
-		f.note(fmt.Sprintf("recall, tenant %d", r.number+1), "%.4f of %d samples, graph of %d vectors", got.Recall, got.Samples, got.Indexed)
+		f.note(fmt.Sprintf("recall, tenant %d", i+1), "%.4f of %d samples, graph of %d vectors", got.Recall, got.Samples, got.Indexed)
 	}
-	f.note("recall", "%.4f at worst in %d collections with a graph; %d are searched exactly", worst, graphs, len(residents)-graphs)
+	f.note("recall", "%.4f at worst in %d collections with a graph; %d are searched exactly", worst, graphs, len(spaces)-graphs)
 	return nil
 }
 

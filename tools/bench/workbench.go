@@ -1,8 +1,8 @@
 package main
 
 // This file has what most parts measure with: a PostgreSQL server of their own, configured as by
-// `sluice up` but with more memory, a store on it, and connections for what Sluice is compared
-// with. Everything is removed afterwards.
+// `sluice up` but with more memory for building indexes, a store on it, and connections for what
+// Sluice is compared with. Everything is removed afterwards.
 
 import (
 	"context"
@@ -27,6 +27,7 @@ import (
 // workbench is a database with a store and direct connections.
 type workbench struct {
 	dir      string
+	kept     bool // the directory is not removed
 	postgres *local.Postgres
 	store    stores.All
 	// others is a pool of superuser connections to the same database, for what Sluice is compared
@@ -36,7 +37,7 @@ type workbench struct {
 
 // serverSettings override those of `sluice up`, for both sides.
 var serverSettings = map[string]string{
-	"shared_buffers": "1GB", "maintenance_work_mem": "2GB", "max_wal_size": "8GB", "log_min_messages": "error",
+	"maintenance_work_mem": "2GB", "max_wal_size": "8GB", "log_min_messages": "error",
 	// Keep shared memory of parallel index builds in files, because /dev/shm may be small.
 	"dynamic_shared_memory_type": "mmap",
 }
@@ -61,18 +62,29 @@ func newDir() (string, error) {
 	return dir, nil
 }
 
-// newWorkbench starts everything. If it fails, nothing is left running.
-func newWorkbench(ctx context.Context) (*workbench, error) {
+// newWorkbench starts everything, in a directory that is kept, or in one that is removed at the end
+// if kept is empty. If it fails, nothing is left running.
+func newWorkbench(ctx context.Context, kept string) (*workbench, error) {
+	if kept != "" {
+		kept, err := filepath.Abs(kept)
+		if err == nil {
+			err = os.MkdirAll(kept, 0o755)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("make the directory of the database: %w", err)
+		}
+		return newWorkbenchIn(ctx, kept, true)
+	}
 	dir, err := newDir()
 	if err != nil {
 		return nil, err
 	}
-	return newWorkbenchIn(ctx, dir)
+	return newWorkbenchIn(ctx, dir, false)
 }
 
-// newWorkbenchIn starts everything in a directory, which is removed at the end.
-func newWorkbenchIn(ctx context.Context, dir string) (_ *workbench, err error) {
-	b := &workbench{dir: dir}
+// newWorkbenchIn starts everything in a directory, which is removed at the end unless it is kept.
+func newWorkbenchIn(ctx context.Context, dir string, kept bool) (_ *workbench, err error) {
+	b := &workbench{dir: dir, kept: kept}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.close())
@@ -104,7 +116,7 @@ func newWorkbenchIn(ctx context.Context, dir string) (_ *workbench, err error) {
 	if b.others, err = pgxpool.NewWithConfig(starting, config); err != nil {
 		return nil, fmt.Errorf("connect to what is compared: %w", err)
 	}
-	if _, err := b.others.Exec(starting, `CREATE SCHEMA others`); err != nil {
+	if _, err := b.others.Exec(starting, `CREATE SCHEMA IF NOT EXISTS others`); err != nil {
 		return nil, fmt.Errorf("make a schema: %w", err)
 	}
 	return b, nil
@@ -122,9 +134,12 @@ func (b *workbench) connect(ctx context.Context) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// close stops everything and removes its files.
+// close stops everything and removes its files, unless they are kept.
 func (b *workbench) close() error {
 	err := b.stop()
+	if b.kept {
+		return err
+	}
 	if removing := os.RemoveAll(b.dir); removing != nil {
 		err = errors.Join(err, fmt.Errorf("remove what was measured: %w", removing))
 	}

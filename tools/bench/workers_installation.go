@@ -46,7 +46,7 @@ func newWorkersInstallation(ctx context.Context, programs string) (_ *workersIns
 			err = errors.Join(err, b.close())
 		}
 	}()
-	if b.workbench, err = newWorkbench(ctx); err != nil {
+	if b.workbench, err = newWorkbench(ctx, ""); err != nil {
 		return nil, err
 	}
 	self, err := os.Executable()
