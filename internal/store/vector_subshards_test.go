@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/uuid"
@@ -141,6 +142,62 @@ func TestLargeCollectionsHaveSeveralIndexes(t *testing.T) {
 	got, err := f.Recall(t.Context(), f.a.Tenant, f.collection, 50)
 	if err != nil || got.Indexed != 1700 || got.Samples != 50 || got.Recall < 0.99 {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestDeletedVectorsAreNotAmongTheNearest searches indexes that have deleted vectors: few, so that
+// those that a walk returns to spare are enough, and then so many that they are not. Without labels
+// a walk does not check what it finds.
+func TestDeletedVectorsAreNotAmongTheNearest(t *testing.T) {
+	f := setUp(t, store.Options{OwnVectorsAbove: 300, ShardVectors: 500, KeepSuperseded: -1})
+	r := rand.New(rand.NewPCG(67, 68))
+	about := topics(r, 40)
+	var documents []*insertedDocument
+	grow := func(n int) {
+		var new []*insertedDocument
+		for range n {
+			d := &insertedDocument{}
+			for range 4 {
+				d.vectors = append(d.vectors, clustered(r, about))
+			}
+			new = append(new, d)
+		}
+		f.plant(t, f.a, f.collection, new)
+		documents = append(documents, new...)
+	}
+	grow(325)
+	f.tend(t, f.a, f.collection)
+	grow(5)
+	if got, want := one[string](t, f, f.a, shardSizesSQL, f.collection), "500 500 300"; got != want {
+		t.Fatalf("shards of %s, want %s", got, want)
+	}
+	for _, every := range []int{0, 10, 2} {
+		for i, d := range documents {
+			if every > 0 && i%every == 0 && !d.deleted {
+				d.deleted = true
+				if err := f.DeleteDocument(t.Context(), f.a, d.id); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		good := 0
+		const asked, k = 40, 12
+		for range asked {
+			v := clustered(r, about)
+			hits, err := f.Nearest(t.Context(), dense.NearestQuery{Principal: f.a, Collection: f.collection, Space: space, Vector: v, K: k})
+			if err != nil || len(hits) != k {
+				t.Fatalf("one in %d is deleted: %d hits, want %d, %v", every, len(hits), k, err)
+			}
+			good += recall(hits, exact(documents, v, k, nil))
+			for _, d := range documents {
+				if d.deleted && slices.ContainsFunc(hits, func(h dense.Hit) bool { return h.Ref.Version == d.version }) {
+					t.Fatalf("one in %d is deleted: a deleted document is among the hits", every)
+				}
+			}
+		}
+		if share := float64(good) / (asked * k); share < 0.99 {
+			t.Errorf("one in %d is deleted: recall@%d %.3f", every, k, share)
+		}
 	}
 }
 

@@ -16,10 +16,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -36,14 +34,6 @@ const (
 	// answered by comparing these exactly.
 	fewVersions = 1000
 	fewPassages = 20_000
-
-	// The graph is walked with a list of efPerHit candidates per requested hit, within bounds;
-	// pgvector allows 1000.
-	efPerHit, minEf, maxEf = 4, 200, 1000
-	// Labels and filters hide vectors, so that the walk has to continue. A step costs about as much
-	// as ten comparisons of a scan; after walkShare of the graph a scan is cheaper.
-	walkShare        = 10
-	minWalk, maxWalk = 2000, 20_000
 )
 
 // vectorLocation is where a collection's vectors are.
@@ -51,6 +41,7 @@ type vectorLocation struct {
 	spaceID, dimension, generation int
 	graphs                         []graph
 	bare                           []uuid.UUID // shards without a graph, besides the shared one
+	labels                         bool        // the tenant has versions with labels
 }
 
 // graph is a shard with an HNSW index.
@@ -67,7 +58,7 @@ const shardsSQL = `FROM vector_shards h WHERE h.tenant_id = $1 AND h.collection_
 const vectorPlaceSQL = `
 SELECT c.space_id, coalesce(s.name, ''), coalesce(s.dimension, 0), c.generation,
        ARRAY(SELECT h.id ` + shardsSQL + `NOT NULL ORDER BY h.created_at, h.id), ARRAY(SELECT h.indexed ` + shardsSQL + `NOT NULL ORDER BY h.created_at, h.id),
-       ARRAY(SELECT h.id ` + shardsSQL + `NULL)
+       ARRAY(SELECT h.id ` + shardsSQL + `NULL), EXISTS (SELECT FROM version_labels WHERE tenant_id = $1)
 FROM collections c
 LEFT JOIN spaces s ON s.id = c.space_id
 WHERE c.tenant_id = $1 AND c.id = $2 AND c.deleted_at IS NULL`
@@ -139,7 +130,7 @@ func locateVectors(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID)
 	var name string
 	var shards, bare []uuid.UUID
 	var indexed []int64
-	err := tx.QueryRow(ctx, vectorPlaceSQL, tenant, collection).Scan(&space, &name, &p.dimension, &p.generation, &shards, &indexed, &bare)
+	err := tx.QueryRow(ctx, vectorPlaceSQL, tenant, collection).Scan(&space, &name, &p.dimension, &p.generation, &shards, &indexed, &bare, &p.labels)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil, "", fmt.Errorf("collection %s: %w", collection, schema.ErrNotFound)
@@ -343,111 +334,6 @@ CROSS JOIN LATERAL (SELECT id, passage_count FROM versions WHERE tenant_id = $1 
 		return nil, false, fmt.Errorf("count what the filter leaves: %w", err)
 	}
 	return versions, len(versions) <= fewVersions && total <= fewPassages, nil
-}
-
-// walkSQL limits the walk over the graph, and makes it the only way to read the partition, because
-// the planner does not know how few steps it takes.
-const walkSQL = `
-SELECT set_config('hnsw.iterative_scan', 'strict_order', true), set_config('hnsw.ef_search', $1::text, true),
-       set_config('hnsw.max_scan_tuples', $2::text, true), set_config('hnsw.scan_mem_multiplier', '8', true),
-       set_config('enable_seqscan', 'off', true)`
-
-const endWalkSQL = `SELECT set_config('enable_seqscan', 'on', true)`
-
-// walkSteps returns after how many vectors the walk over each graph ends.
-func (p *vectorLocation) walkSteps() int64 {
-	var maxWalked int64
-	for _, g := range p.graphs {
-		maxWalked = max(maxWalked, g.indexed)
-	}
-	return min(max(maxWalked/walkShare, minWalk), maxWalk)
-}
-
-// walkLimits returns the parameters of walkSQL for k hits.
-func (p *vectorLocation) walkLimits(k int) []any {
-	return []any{strconv.Itoa(p.efSearch(k)), strconv.FormatInt(p.walkSteps(), 10)}
-}
-
-// efSearch returns how many candidates the walk over each graph keeps for k hits. If there are
-// several graphs, each has only some of the k nearest vectors. How many is unknown, since similar
-// vectors may have been written together, into one graph. So the number falls with the root of the
-// number of graphs, and not with the number itself.
-func (p *vectorLocation) efSearch(k int) int {
-	each := float64(efPerHit*k) / math.Sqrt(float64(max(1, len(p.graphs))))
-	return min(max(int(math.Ceil(each)), minEf), maxEf)
-}
-
-// approximate returns the best hits of the graphs and of the vectors that are in no graph, and how
-// many hits the graphs found. If some graphs are too large to be walked completely, that is the
-// lowest number of one of these; else it is the sum over all graphs.
-func (q *search) approximate(ctx context.Context, tx pgx.Tx) ([]dense.Hit, int, error) {
-	sql, args, err := q.approximateSQL()
-	if err != nil {
-		return nil, 0, err
-	}
-	batch := &pgx.Batch{}
-	batch.Queue(walkSQL, q.walkLimits(q.K)...)
-	var found []dense.Hit
-	var walked int
-	batch.Queue(sql, args...).Query(func(rows pgx.Rows) (err error) {
-		found, walked, err = collectNeighbours(rows, nil)
-		return err
-	})
-	batch.Queue(endWalkSQL)
-	err = tx.SendBatch(ctx, batch).Close()
-	return found, walked, err
-}
-
-func (q *search) approximateSQL() (string, []any, error) {
-	q.begin()
-	graphs := make([]string, len(q.graphs))
-	for i, g := range q.graphs {
-		graphs[i] = q.param(g.shard)
-	}
-	bare := q.param(q.exact())
-	filter, err := q.conditions()
-	if err != nil {
-		return "", nil, err
-	}
-	visible := fmt.Sprintf(store.VisibleSQL, "d.live_version_id", "$3")
-	var walks, found strings.Builder
-	var all, large []string
-	for i, shard := range graphs {
-		name := "own" + strconv.Itoa(i)
-		walks.WriteString(name + ` AS MATERIALIZED (
-    SELECT v.passage_id, v.version_id, -(v.embedding <#> $5::halfvec(` + strconv.Itoa(q.dimension) + `)) AS similarity
-    FROM ` + q.table() + ` v
-    WHERE v.tenant_id = $1 AND v.shard = ` + shard + ` AND (v.generation = $7) IS TRUE
-      AND ` + fmt.Sprintf(isLiveSQL, "v.version_id", visible, filter) + `
-    ORDER BY v.embedding <#> $5::halfvec(` + strconv.Itoa(q.dimension) + `)
-    LIMIT $6
-), `)
-		found.WriteString(`SELECT * FROM ` + name + ` UNION ALL `)
-		count := `(SELECT count(*) FROM ` + name + `)`
-		if all = append(all, count); q.graphs[i].indexed > q.walkSteps() {
-			large = append(large, count)
-		}
-	}
-	walked := strings.Join(all, " + ")
-	if len(large) > 0 {
-		walked = `least(` + strings.Join(large, ", ") + `)`
-	}
-	sql := `WITH ` + walks.String() + `fresh AS MATERIALIZED (
-    SELECT v.version_id FROM (
-        SELECT DISTINCT version_id FROM ` + q.table() + `
-        WHERE tenant_id = $1 AND collection_id = $2 AND generation = $7 AND shard = ANY (` + bare + `::uuid[])) v
-    WHERE ` + fmt.Sprintf(isLiveSQL, "v.version_id", visible, filter) + `
-), shared AS MATERIALIZED (
-    SELECT v.passage_id, v.version_id, ` + q.similarity() + ` AS similarity
-    FROM ` + q.table() + ` v
-    WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.generation = $7 AND v.space_id = $4 AND v.shard = ANY (` + bare + `::uuid[])
-      AND (v.version_id IN (SELECT version_id FROM fresh)) IS TRUE
-    ORDER BY similarity DESC, v.passage_id
-    LIMIT $6
-), nearest AS MATERIALIZED (
-    SELECT * FROM (` + found.String() + `SELECT * FROM shared) either ORDER BY similarity DESC, passage_id LIMIT $6
-)` + fmt.Sprintf(foundSQL, walked)
-	return sql, q.args, nil
 }
 
 func (q *search) table() string { return store.VectorTable(q.dimension) }

@@ -67,7 +67,8 @@ func TestGraphsAreWalkedForNearestAlone(t *testing.T) {
 				build  func() (string, []any, error)
 				walked bool
 			}{
-				{statement.approximateSQL, true},
+				{statement.checkedSQL, true},
+				{statement.uncheckedSQL, true},
 				{statement.scanSQL, false},
 				{func() (string, []any, error) {
 					sql, args := statement.versionsSQL([]uuid.UUID{uuid.New()})
