@@ -26,8 +26,8 @@ type clusterTable struct {
 	postingsBytes int
 }
 
-// minClusterPostings is how many bytes of postings a table caches at least. With a sixteenth of a
-// cache of more, the postings of some hundred terms of a large collection are kept.
+// minClusterPostings is how many bytes of postings a table may cache in any case. Those of a few
+// hundred terms of a large collection need more, so they may have a quarter of the index's cache.
 const minClusterPostings = 16 << 20
 
 // clusterPostings returns a term's cached postings.

@@ -234,7 +234,7 @@ type statistics struct {
 // newStatistics returns the empty statistics of a state. limit is the size of the index's cache.
 func newStatistics(s *collectionState, limit int64) *statistics {
 	c := NewStatisticsCache()
-	c.clusterPostingsLimit = int(limit / 16)
+	c.clusterPostingsLimit = int(limit / 4)
 	return &statistics{s.mark, s.dead, c}
 }
 

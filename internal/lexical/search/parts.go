@@ -1,19 +1,18 @@
 package search
 
 // A search of a large collection is divided among the cores: each part has its own best units, and
-// all have the highest threshold of any.
+// their thresholds are those of all best units together.
 
 import (
 	"errors"
 	"runtime"
 	"sync"
-	"sync/atomic"
 
 	"github.com/sluice-rag/sluice/internal/lexical/segment"
 )
 
-// partSlots is about how many slots a part has at least: fewer are searched sooner than goroutines
-// start and end.
+// partSlots is how many slots a part has at least: fewer are searched sooner than goroutines start
+// and end.
 const partSlots = 1 << 20
 
 // whole returns all units of the segment.
@@ -36,20 +35,26 @@ func (s *search) concurrency() int {
 
 // searchParts searches n parts of about as many slots each, and collects their best units.
 func (s *search) searchParts(n int, highest score) error {
-	var shared atomic.Int64
+	var shared sharedLevels
 	parts, failures := make([]*search, n), make([]error, n)
-	var running sync.WaitGroup
+	run := func(i int) {
+		parts[i].openCursors()
+		failures[i] = parts[i].part(i, n)
+	}
+	var others sync.WaitGroup
 	for i := range parts {
 		p := searches.Get().(*search)
 		p.view, p.query, p.cache, p.live, p.zoom, p.scorer = s.view, s.query, s.cache, s.live, s.zoom, s.scorer
 		p.terms, p.scopes = s.terms, s.scopes
-		p.openCursors()
 		p.top.reset(s.query.K, highest)
 		p.top.ordered, p.top.shared = s.ordered, &shared
 		parts[i] = p
-		running.Go(func() { failures[i] = p.part(i, n) })
+		if i > 0 {
+			others.Go(func() { run(i) })
+		}
 	}
-	running.Wait()
+	run(0)
+	others.Wait()
 	for _, p := range parts {
 		s.top.units = append(s.top.units, p.top.units...)
 		s.blocks += p.blocks

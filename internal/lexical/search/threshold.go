@@ -33,9 +33,10 @@ type top struct {
 	ordered func(a, b foundUnit) int
 	// threshold is the score below which units are dropped.
 	threshold score
-	// shared is the highest threshold of the parts of a search, each with its own best units; nil
-	// when there is one part.
-	shared *atomic.Int64
+	// shared has what the parts of a search know together, each with its own best units; nil when
+	// there is one part.
+	shared *sharedLevels
+	shares int // calls of share
 
 	shift   int            // from a score to its level
 	level   int            // of the threshold
@@ -68,11 +69,16 @@ func (t *top) add(p foundUnit) {
 	}
 	t.units = append(t.units, p)
 	t.count(p)
+	if t.shared != nil {
+		t.shared[t.levelOf(p)].Add(1)
+	}
 	t.raiseThreshold()
 }
 
+func (t *top) levelOf(p foundUnit) int { return min(int(p.score>>t.shift), levels-1) }
+
 func (t *top) count(p foundUnit) {
-	level := min(int(p.score>>t.shift), levels-1)
+	level := t.levelOf(p)
 	t.counts[level]++
 	if level >= t.level {
 		t.reached++
@@ -104,18 +110,25 @@ func (t *top) prune() {
 	t.raiseThreshold()
 }
 
-// share raises the threshold to that of the other parts, or theirs to this one.
+// sharedLevels counts the units that all parts of a search have added, by level of score.
+type sharedLevels [levels]atomic.Uint32
+
+// shareEvery is after how many windows a part reads the levels of all.
+const shareEvery = 16
+
+// share raises the threshold to the highest level at and above which all parts together have k
+// units. It is called for each window.
 func (t *top) share() {
 	if t.shared == nil {
 		return
 	}
-	for {
-		highest := t.shared.Load()
-		if highest >= int64(t.threshold) {
-			t.threshold = score(highest)
-			return
-		}
-		if t.shared.CompareAndSwap(highest, int64(t.threshold)) {
+	if t.shares++; t.shares%shareEvery != 0 {
+		return
+	}
+	reached, lowest := 0, int(t.threshold>>t.shift)
+	for level := levels - 1; level > lowest; level-- {
+		if reached += int(t.shared[level].Load()); reached >= t.k {
+			t.threshold = score(level) << t.shift
 			return
 		}
 	}
