@@ -2,10 +2,50 @@ package search
 
 import (
 	"cmp"
+	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
+
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/segment"
+	"github.com/sluice-rag/sluice/schema"
 )
+
+// TestConcurrentPartsFindWhatOneFinds divides searches, several at a time, of several segments.
+func TestConcurrentPartsFindWhatOneFinds(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(23, 24))
+	s := newCorpus(t, segment.Layout{Block: 4, Target: 256, Limit: 384, Room: 64})
+	for _, n := range []int{300, 40, 5} {
+		s.add(randomDocuments(r, s, n)...)
+	}
+	for range 30 {
+		s.markDead(r.IntN(len(s.oracle.documents)))
+	}
+	var searches sync.WaitGroup
+	defer searches.Wait()
+	for _, unit := range []schema.Unit{schema.UnitPassage, schema.UnitSection, schema.UnitDocument} {
+		for parts := 1; parts <= 5; parts++ {
+			q := lexical.TermQuery{Unit: unit, Terms: []string{"often", "few", "rare", "absent"}, K: 1 + 15*(parts%2)}
+			v := s.view(q)
+			v.parts = parts
+			searches.Go(func() {
+				for range 3 {
+					got, err := v.Search(q)
+					why := fmt.Sprint(err)
+					if err == nil {
+						why = s.oracle.diff(q, got)
+					}
+					if why != "" {
+						t.Errorf("%s in %d parts: %s", unit, parts, why)
+					}
+				}
+			})
+		}
+	}
+}
 
 // TestPartsShareTheirThreshold: it is that of the k best units of all parts, in steps of a level.
 func TestPartsShareTheirThreshold(t *testing.T) {
