@@ -25,7 +25,7 @@ const (
 	minWalk, maxWalk = 2000, 20_000
 	// A walk that does not check what it finds returns this share more than the requested hits, for
 	// those that are not live.
-	spareShare = 4
+	spareShare = 2
 )
 
 // walkSQL limits the walk over the graph, and makes it the only way to read the partition, because
@@ -161,8 +161,8 @@ func (q *search) checkedSQL() (string, []any, error) {
 }
 
 // uncheckedSQL returns the statement for a tenant without labels: most vectors that are found are
-// visible, so those of all graphs are merged before they are checked. With ten graphs these are a
-// tenth of the checks. The number of hits is that of live ones: with fewer than k, there may be
+// visible, so those of all graphs are merged before they are checked, in order, until k are live.
+// With ten graphs these are a tenth of the checks. The number of hits is that of live ones: with fewer than k, there may be
 // others behind those that were merged.
 func (q *search) uncheckedSQL() (string, []any, error) {
 	graphs, bare := q.beginWalk()
@@ -174,10 +174,12 @@ func (q *search) uncheckedSQL() (string, []any, error) {
 		walks.WriteString(q.walkOf(i, shard, "", limit))
 		found = append(found, `SELECT * FROM own`+strconv.Itoa(i))
 	}
-	return `WITH ` + walks.String() + `merged AS MATERIALIZED (
-    SELECT * FROM (` + strings.Join(found, " UNION ALL ") + `) every ORDER BY similarity DESC, passage_id LIMIT ` + limit + `
-), live AS MATERIALIZED (
-    SELECT * FROM merged m WHERE ` + fmt.Sprintf(isLiveSQL, "m.version_id", visible, "") + `
+	return `WITH ` + walks.String() + `live AS MATERIALIZED (
+    SELECT * FROM (
+        SELECT * FROM (` + strings.Join(found, " UNION ALL ") + `) every ORDER BY similarity DESC, passage_id LIMIT ` + limit + `) merged
+    WHERE ` + fmt.Sprintf(isLiveSQL, "merged.version_id", visible, "") + `
+    ORDER BY similarity DESC, passage_id
+    LIMIT $6
 ), ` + q.bareSQL(bare, visible, "") + `, nearest AS MATERIALIZED (
     SELECT * FROM (SELECT * FROM live UNION ALL SELECT * FROM shared) either ORDER BY similarity DESC, passage_id LIMIT $6
 )` + fmt.Sprintf(foundSQL, `(SELECT count(*) FROM live)`), q.args, nil
