@@ -116,6 +116,18 @@ func (g *answerText) retract(out *events) error {
 	return out.send(api.EventDelta, api.DeltaEvent{Restart: true})
 }
 
+// send sends what the client has not got of the text. If a source of the answer is hidden from it,
+// it gets the answer with the job's end, if at all.
+func (g *answerText) send(ctx context.Context, out *events, from *sources) error {
+	if from.hidden(ctx) {
+		return g.retract(out)
+	}
+	if d := g.next(); d != nil {
+		return out.send(api.EventDelta, d)
+	}
+	return nil
+}
+
 // streamJob writes a job now and after each change, and its answer's text while it grows, until the
 // job ends.
 func (s *server) streamJob(ctx context.Context, out *events, p schema.Principal, job schema.Job, hints <-chan struct{}, text *answerText) error {
@@ -146,16 +158,8 @@ func (s *server) streamJob(ctx context.Context, out *events, p schema.Principal,
 			}
 			continue
 		case <-text.wake:
-			if sources.hidden(ctx) { // the answer comes with the job's end, if at all
-				if err := text.retract(out); err != nil {
-					return err
-				}
-				continue
-			}
-			if d := text.next(); d != nil {
-				if err := out.send(api.EventDelta, d); err != nil {
-					return err
-				}
+			if err := text.send(ctx, out, &sources); err != nil {
+				return err
 			}
 			continue
 		case <-hints:
@@ -170,6 +174,13 @@ func (s *server) streamJob(ctx context.Context, out *events, p schema.Principal,
 			return out.send(api.EventError, problemModel(problem(ctx, err)))
 		}
 		if now.State.Final() {
+			select {
+			case <-text.wake: // it came at the same time
+				if err := text.send(ctx, out, &sources); err != nil {
+					return err
+				}
+			default:
+			}
 			if err := correct(out, text.sent, answerOf(now)); err != nil {
 				return err
 			}

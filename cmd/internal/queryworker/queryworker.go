@@ -139,7 +139,7 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 	kept := stores.Of(deps.Store)
 	kept.SearchStore = kept.OnReplica(deps.Replica)
 	lexicalCache := settings.LexicalCache << 20
-	if lexicalCache <= 0 {
+	if lexicalCache == 0 {
 		lexicalCache = memory.Share(16, 256<<20, math.MaxInt64)
 	}
 	index := lexicalsearch.NewIndex(kept, lexicalCache)

@@ -108,7 +108,15 @@ func Erase(ctx context.Context, tenant, confirm string, o Options) (_ Erased, er
 	if e.conn, err = pgx.ConnectConfig(ctx, config); err != nil {
 		return Erased{}, fmt.Errorf("connect (%s): %w", adminSetting, store.Translate(err))
 	}
-	defer func() { err = errors.Join(err, e.conn.Close(context.WithoutCancel(ctx))) }()
+	defer func() {
+		// The server releases the locks of a closed connection some time later; a backup that
+		// begins at once would be refused.
+		_, unlocking := e.conn.Exec(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock_all()`)
+		if err == nil && unlocking != nil {
+			err = fmt.Errorf("let backups begin again: %w", unlocking)
+		}
+		err = errors.Join(err, e.conn.Close(context.WithoutCancel(ctx)))
+	}()
 	if err := e.begin(ctx, tenant, confirm); err != nil {
 		return Erased{}, err
 	}

@@ -92,8 +92,8 @@ func (q *search) walk(ctx context.Context, tx pgx.Tx, statement func() (string, 
 	return found, walked, err
 }
 
-// beginWalk sets the parameters of a walk, and returns those of the graphs and of the shards without
-// one.
+// beginWalk sets the parameters of a walk, and returns those of the graphs and of the shards
+// without one.
 func (q *search) beginWalk() (graphs []string, bare string) {
 	q.begin()
 	graphs = make([]string, len(q.graphs))
@@ -132,8 +132,8 @@ func (q *search) bareSQL(bare, visible, filter string) string {
 )`
 }
 
-// checkedSQL returns the statement that checks each vector that a walk finds, so that each graph has
-// k visible ones.
+// checkedSQL returns the statement that checks each vector that a walk finds, so that each graph
+// has k visible ones.
 func (q *search) checkedSQL() (string, []any, error) {
 	graphs, bare := q.beginWalk()
 	filter, err := q.conditions()
@@ -162,8 +162,8 @@ func (q *search) checkedSQL() (string, []any, error) {
 
 // uncheckedSQL returns the statement for a tenant without labels: most vectors that are found are
 // visible, so those of all graphs are merged before they are checked, in order, until k are live.
-// With ten graphs these are a tenth of the checks. The number of hits is that of live ones: with fewer than k, there may be
-// others behind those that were merged.
+// With ten graphs these are a tenth of the checks. The number of hits is that of live ones: with
+// fewer than k, there may be others behind those that were merged.
 func (q *search) uncheckedSQL() (string, []any, error) {
 	graphs, bare := q.beginWalk()
 	limit := q.param(q.K + q.K/spareShare)
