@@ -5,10 +5,12 @@ package config
 
 import (
 	"errors"
+	"math"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/sluice-rag/sluice/internal/memory"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -269,6 +271,14 @@ type Answering struct {
 	ShadowShare      float64       `env:"SLUICE_SHADOW_SHARE" default:"0.05" help:"Share of answered questions, of plans that may skip retrieval, that are asked without it, too, to learn what the language model knows; 0: none." when:"these calls of the language model cost too much, or plans are to learn faster"`
 	SlowSearch       time.Duration `env:"SLUICE_SLOW_SEARCH" default:"1s" help:"Searches that take as long are kept as slow ones, for their tenant's admins; 0 keeps none." when:"most searches are slow, or their text must not be kept: 0"`
 	QuestionLease    time.Duration `env:"SLUICE_QUESTION_LEASE" default:"60s" help:"How long an async question stays with a worker that has gone silent." when:"a test kills workers and cannot wait a minute" group:"Questions, for tests and repair"`
+}
+
+// LexicalCacheBytes returns the size of the cache of lexical indexes.
+func (a Answering) LexicalCacheBytes() int64 {
+	if a.LexicalCache == 0 {
+		return memory.Share(16, 256<<20, math.MaxInt64)
+	}
+	return a.LexicalCache << 20
 }
 
 // Webhooks has the settings of webhooks.

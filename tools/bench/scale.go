@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -17,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluice-rag/sluice/internal/memory"
+	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -33,9 +32,7 @@ type scaleCommand struct {
 }
 
 func (c *scaleCommand) Run(ctx context.Context) error {
-	if c.Data != "" {
-		c.dir = c.Data
-	}
+	c.dir = c.Data
 	return c.run(ctx, "scale", c.measure)
 }
 
@@ -292,7 +289,7 @@ func (c *scaleCommand) disk(ctx context.Context, b *workbench, passages int, f *
 func (c *scaleCommand) ask(ctx context.Context, b *workbench, spaces []askSpace, f *findings) error {
 	job := askJob{URL: b.postgres.URL(), K: c.K, Cache: c.Cache, Spaces: spaces}
 	if job.Cache == 0 {
-		job.Cache = memory.Share(16, 256<<20, math.MaxInt64)
+		job.Cache = config.Answering{}.LexicalCacheBytes()
 	}
 	progressf("scale: asking")
 	// PostgreSQL's memory is empty then; files may still be in the system's cache.

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"os"
 	"runtime"
 	"time"
@@ -25,7 +24,6 @@ import (
 	"github.com/sluice-rag/sluice/internal/durable/heartbeat"
 	lexicalsearch "github.com/sluice-rag/sluice/internal/lexical/search"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
-	"github.com/sluice-rag/sluice/internal/memory"
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/internal/question"
 	"github.com/sluice-rag/sluice/internal/question/answer"
@@ -138,11 +136,7 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 	deps.Store.OnOutbox(bus.WakeRelay(deps.NATS))
 	kept := stores.Of(deps.Store)
 	kept.SearchStore = kept.OnReplica(deps.Replica)
-	lexicalCache := settings.LexicalCache << 20
-	if lexicalCache == 0 {
-		lexicalCache = memory.Share(16, 256<<20, math.MaxInt64)
-	}
-	index := lexicalsearch.NewIndex(kept, lexicalCache)
+	index := lexicalsearch.NewIndex(kept, settings.LexicalCacheBytes())
 	models := modelclient.New(deps.NATS, modelclient.Options{})
 	engine, err := run.NewEngine(catalogue, sources(settings, deps, kept.SearchStore, index, models))
 	if err != nil {

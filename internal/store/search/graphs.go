@@ -64,7 +64,7 @@ func (p *vectorLocation) efSearch(k int) int {
 // many hits the graphs found. If some graphs are too large to be walked completely, that is the
 // lowest number of one of these; else it is the sum over all graphs.
 func (q *search) approximate(ctx context.Context, tx pgx.Tx) ([]dense.Hit, int, error) {
-	if !q.labels && len(q.Filter) == 0 {
+	if len(q.Filter) == 0 {
 		found, walked, err := q.walk(ctx, tx, q.uncheckedSQL)
 		if err != nil || walked >= q.K {
 			return found, walked, err
@@ -160,9 +160,9 @@ func (q *search) checkedSQL() (string, []any, error) {
 )` + fmt.Sprintf(foundSQL, walked), q.args, nil
 }
 
-// uncheckedSQL returns the statement for a tenant without labels: most vectors that are found are
-// visible, so those of all graphs are merged before they are checked, in order, until k are live.
-// With ten graphs these are a tenth of the checks. The number of hits is that of live ones: with
+// uncheckedSQL returns the statement for a search without a filter, for which most vectors are
+// visible: those of all graphs are merged before they are checked, in order, until k are visible.
+// With ten graphs these are a tenth of the checks. The number of hits is that of visible ones: with
 // fewer than k, there may be others behind those that were merged.
 func (q *search) uncheckedSQL() (string, []any, error) {
 	graphs, bare := q.beginWalk()

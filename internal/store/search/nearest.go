@@ -41,7 +41,6 @@ type vectorLocation struct {
 	spaceID, dimension, generation int
 	graphs                         []graph
 	bare                           []uuid.UUID // shards without a graph, besides the shared one
-	labels                         bool        // the tenant has versions with labels
 }
 
 // graph is a shard with an HNSW index.
@@ -58,7 +57,7 @@ const shardsSQL = `FROM vector_shards h WHERE h.tenant_id = $1 AND h.collection_
 const vectorPlaceSQL = `
 SELECT c.space_id, coalesce(s.name, ''), coalesce(s.dimension, 0), c.generation,
        ARRAY(SELECT h.id ` + shardsSQL + `NOT NULL ORDER BY h.created_at, h.id), ARRAY(SELECT h.indexed ` + shardsSQL + `NOT NULL ORDER BY h.created_at, h.id),
-       ARRAY(SELECT h.id ` + shardsSQL + `NULL), EXISTS (SELECT FROM version_labels WHERE tenant_id = $1)
+       ARRAY(SELECT h.id ` + shardsSQL + `NULL)
 FROM collections c
 LEFT JOIN spaces s ON s.id = c.space_id
 WHERE c.tenant_id = $1 AND c.id = $2 AND c.deleted_at IS NULL`
@@ -130,7 +129,7 @@ func locateVectors(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID)
 	var name string
 	var shards, bare []uuid.UUID
 	var indexed []int64
-	err := tx.QueryRow(ctx, vectorPlaceSQL, tenant, collection).Scan(&space, &name, &p.dimension, &p.generation, &shards, &indexed, &bare, &p.labels)
+	err := tx.QueryRow(ctx, vectorPlaceSQL, tenant, collection).Scan(&space, &name, &p.dimension, &p.generation, &shards, &indexed, &bare)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil, "", fmt.Errorf("collection %s: %w", collection, schema.ErrNotFound)
