@@ -18,17 +18,19 @@ import (
 // costs the levels of the primary key and its own page, however large the table
 // is; a small table is read whole for less. More such rows than a batch has are
 // no lookup but a walk, and count nothing. The first run in a session reads the
-// catalog, too: on a loaded machine as many runs as there are sessions may be first ones.
+// catalog, too, and the first change of a table the constraints that refer to it: on a
+// loaded machine as many runs as there are sessions may be first ones.
 const (
-	growthShare    = 1.2
-	growthRest     = 6
-	growthReturned = 2
-	growthLocked   = 1
-	growthChanged  = 14
-	growthLookup   = 4
-	growthBatch    = 500
-	growthCatalog  = 32
-	growthSessions = 4
+	growthShare       = 1.2
+	growthRest        = 6
+	growthReturned    = 2
+	growthLocked      = 1
+	growthChanged     = 14
+	growthLookup      = 4
+	growthBatch       = 500
+	growthCatalog     = 32
+	growthConstraints = 64
+	growthSessions    = 4
 )
 
 // logged matches an entry of auto_explain in the server's log.
@@ -42,6 +44,7 @@ type statementUse struct {
 	buffers float64
 	allowed float64 // additional buffers for rows that were returned, locked, changed or looked up
 	times   int
+	changes bool
 	plan    string
 }
 
@@ -50,8 +53,11 @@ func (u statementUse) mean() float64 { return u.buffers / max(float64(u.times), 
 // maxBuffers returns how many buffers a run may touch on average, given the average at the smaller
 // size.
 func (u statementUse) maxBuffers(before float64) float64 {
-	catalogBuffers := growthCatalog * min(float64(u.times), growthSessions)
-	return growthShare*before + growthRest + (u.allowed+catalogBuffers)/float64(u.times)
+	first := float64(growthCatalog)
+	if u.changes {
+		first += growthConstraints
+	}
+	return growthShare*before + growthRest + (u.allowed+first*min(float64(u.times), growthSessions))/float64(u.times)
 }
 
 // explained parses the statements in the server's log since the last call.
@@ -84,6 +90,7 @@ func (g *growthTest) explained() map[string]statementUse {
 			u.allowed += growthLookup * n
 		}
 		u.times++
+		u.changes = u.changes || changedRows(explained.Plan) > 0
 		u.plan = outline(explained.Plan, "")
 		out[explained.Query] = u
 	}
