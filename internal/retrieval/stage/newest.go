@@ -126,6 +126,8 @@ func (t *Task) editions(ctx context.Context, items []item) (*editions, error) {
 	if e.of, err = t.NearDuplicates.Paired(ctx, t.query.Principal, t.query.Collection, versions); err != nil {
 		return nil, err
 	}
+	// The others are near-duplicates of none.
+	versions = slices.DeleteFunc(versions, func(v uuid.UUID) bool { _, ok := e.of[v]; return !ok })
 	for i, a := range versions {
 		for _, b := range versions[i+1:] {
 			if minhash.Similarity(e.of[a].Signature, e.of[b].Signature) >= minhash.Threshold {

@@ -88,13 +88,19 @@ func (s *SearchStore) CollectionState(ctx context.Context, p schema.Principal, c
 // liveSQL selects those of the versions in $4 that are live and visible. It looks each up by its
 // id, whatever the statistics are, so that no plan reads all versions of the collection or all
 // labels of the tenant.
-const liveSQL = `
+const liveSQL = liveColumnsSQL + `unnest($4::uuid[]) AS asked (id)` + isLiveOfSQL
+
+// The parts of liveSQL before and after the rows whose ids are looked up.
+const (
+	liveColumnsSQL = `
 SELECT v.id AS version_id, d.id AS document_id, d.external_id, v.title
-FROM (SELECT DISTINCT id FROM unnest($4::uuid[]) AS asked (id)) asked
+FROM (SELECT DISTINCT id FROM `
+	isLiveOfSQL = `) asked
 CROSS JOIN LATERAL (SELECT * FROM versions WHERE tenant_id = $1 AND id = asked.id AND (collection_id = $2) IS TRUE LIMIT 1) v
 CROSS JOIN LATERAL (SELECT * FROM documents WHERE tenant_id = $1 AND id = v.document_id AND (live_version_id = v.id AND deleted_at IS NULL) IS TRUE LIMIT 1) d
 WHERE NOT EXISTS (SELECT FROM version_labels l WHERE l.tenant_id = $1 AND l.version_id = v.id OFFSET 0)
    OR EXISTS (SELECT FROM version_labels l WHERE l.tenant_id = $1 AND l.version_id = v.id AND l.label = ANY($3::text[]) OFFSET 0)`
+)
 
 // ExternalIDs implements retrieval.Texts.
 func (s *SearchStore) ExternalIDs(ctx context.Context, p schema.Principal, collection uuid.UUID, versions []uuid.UUID) (map[uuid.UUID]string, error) {
