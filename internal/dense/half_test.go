@@ -97,6 +97,15 @@ func FuzzDot(f *testing.F) {
 	})
 }
 
+// halves returns the bits of a vector in half precision.
+func halves(vector []float32) []uint16 {
+	out := make([]uint16, len(vector))
+	for i, x := range vector {
+		out[i] = float16.Fromfloat32(x).Bits()
+	}
+	return out
+}
+
 // TestScanFindsWhatSinglesDo: the nearest vectors in half precision are the nearest in single
 // precision.
 func TestScanFindsWhatSinglesDo(t *testing.T) {
@@ -118,7 +127,7 @@ func TestScanFindsWhatSinglesDo(t *testing.T) {
 	singles := make([][]float32, rows)
 	for i := range rows {
 		singles[i] = rounded(unit()) // as the store rounds them
-		block.Fill(i, uuid.UUID{14: byte(i >> 8), 15: byte(i)}, singles[i])
+		block.Fill(i, uuid.UUID{14: byte(i >> 8), 15: byte(i)}, halves(singles[i]))
 	}
 	found, asked := 0, 0
 	for range 50 {

@@ -89,7 +89,7 @@ func (v *MemoryVectors) load(ctx context.Context, key collectionKey, view *searc
 			}
 		}
 		return slices.Collect(maps.Keys(missingRows))
-	}, func(version, passage uuid.UUID, vector []float32) {
+	}, func(version, passage uuid.UUID, vector []uint16) {
 		for _, target := range missingRows[version] {
 			if row := target.first + counts[version]; row < target.end {
 				target.segment.Fill(row, passage, vector)

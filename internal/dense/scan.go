@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/google/uuid"
-	"github.com/x448/float16"
 )
 
 // Block has vectors of one space with their ids. It does not change once it is filled.
@@ -21,13 +20,10 @@ type Block struct {
 // Row returns a vector.
 func (b *Block) Row(i int) []uint16 { return b.Data[i*b.Dimension : (i+1)*b.Dimension] }
 
-// Fill sets a row. The store has half precision too, so nothing is lost.
-func (b *Block) Fill(i int, id uuid.UUID, vector []float32) {
+// Fill sets a row to a copy of a vector in the bits of half precision, as the store has it.
+func (b *Block) Fill(i int, id uuid.UUID, vector []uint16) {
 	b.IDs[i] = id
-	row := b.Row(i)
-	for j, x := range vector {
-		row[j] = float16.Fromfloat32(x).Bits()
-	}
+	copy(b.Row(i), vector)
 }
 
 // Bytes is the approximate size of the block in memory.

@@ -32,7 +32,7 @@ func TestTopIsASort(t *testing.T) {
 				for j := range vector {
 					vector[j] = float32(r.IntN(3) - 1) // whole numbers: sums are exact, and there are many ties
 				}
-				b.Fill(len(b.IDs)-1, id, vector)
+				b.Fill(len(b.IDs)-1, id, halves(vector))
 			}
 			first := r.IntN(len(b.IDs) + 1)
 			end := first + r.IntN(len(b.IDs)-first+1)
@@ -68,7 +68,7 @@ func BenchmarkScan(b *testing.B) {
 		for j := range question {
 			question[j] = r.Float32()
 		}
-		block.Fill(i, uuid.UUID{}, question)
+		block.Fill(i, uuid.UUID{}, halves(question))
 	}
 	b.SetBytes(int64(2 * len(block.Data)))
 	for b.Loop() {

@@ -1,10 +1,11 @@
 package store
 
-// This file sends vectors in the format in which they are stored: the bits of half precision
-// numbers, without converting them to float32.
+// This file sends and receives vectors in the format in which they are stored: the bits of half
+// precision numbers, without converting them to float32.
 
 import (
 	"encoding/binary"
+	"fmt"
 	"slices"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -14,7 +15,7 @@ import (
 // HalfRow is a vector in the bits of IEEE 754 half precision.
 type HalfRow []uint16
 
-// halfCodec is pgvector's codec of halfvec, which also takes a HalfRow.
+// halfCodec is pgvector's codec of halfvec, which also takes a HalfRow, and reads into one.
 type halfCodec struct{ pgxvector.HalfVectorCodec }
 
 // PlanEncode implements pgtype.Codec.
@@ -40,6 +41,30 @@ func (row HalfRow) append(buf []byte) []byte {
 		binary.BigEndian.PutUint16(buf[at+4+2*i:], bits)
 	}
 	return buf
+}
+
+// PlanScan implements pgtype.Codec.
+func (c halfCodec) PlanScan(m *pgtype.Map, oid uint32, format int16, target any) pgtype.ScanPlan {
+	if _, ok := target.(*HalfRow); ok && format == pgtype.BinaryFormatCode {
+		return scanHalfRow{}
+	}
+	return c.HalfVectorCodec.PlanScan(m, oid, format, target)
+}
+
+type scanHalfRow struct{}
+
+// Scan implements pgtype.ScanPlan. It overwrites the row that target had before.
+func (scanHalfRow) Scan(src []byte, target any) error {
+	if len(src) < 4 || len(src) != 4+2*int(binary.BigEndian.Uint16(src)) {
+		return fmt.Errorf("a halfvec of %d bytes is not as long as it says", len(src))
+	}
+	row := target.(*HalfRow)
+	n := len(src)/2 - 2
+	*row = slices.Grow((*row)[:0], n)[:n]
+	for i := range *row {
+		(*row)[i] = binary.BigEndian.Uint16(src[4+2*i:])
+	}
+	return nil
 }
 
 // halfArrayCodec is the codec of halfvec[], which also accepts a []HalfRow: pgx would take that for

@@ -215,9 +215,9 @@ func (c clustering) scan(ctx context.Context, where *vectorsOf, vectors [][]floa
 		return nil, fmt.Errorf("read the vectors of the collection: %w", err)
 	}
 	var id uuid.UUID
-	var v pgvector.HalfVector
+	var v store.HalfRow
 	if _, err := pgx.ForEachRow(rows, []any{&id, &v}, func() error {
-		block.Fill(filled, id, v.Slice())
+		block.Fill(filled, id, v)
 		if filled++; filled == scannedBlock {
 			compare()
 		}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/pgvector/pgvector-go"
 
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
@@ -59,7 +58,7 @@ func (s *SearchStore) IndexedGeneration(ctx context.Context, tenant, collection 
 
 // ReadVectors implements dense.VectorStore.
 func (s *SearchStore) ReadVectors(ctx context.Context, tenant, collection uuid.UUID, segments []uuid.UUID,
-	wanted func(space string, generation, dimension int) []uuid.UUID, each func(version, passage uuid.UUID, vector []float32)) (read bool, err error) {
+	wanted func(space string, generation, dimension int) []uuid.UUID, each func(version, passage uuid.UUID, vector []uint16)) (read bool, err error) {
 	err = s.read(ctx, tenant, collection, func(ctx context.Context, tx pgx.Tx) error {
 		read = false
 		place, space, err := locateVectors(ctx, tx, tenant, collection)
@@ -92,9 +91,9 @@ func (s *SearchStore) ReadVectors(ctx context.Context, tenant, collection uuid.U
 			return err
 		}
 		var version, passage uuid.UUID
-		var embedding pgvector.HalfVector
+		var embedding store.HalfRow
 		_, err = pgx.ForEachRow(rows, []any{&version, &passage, &embedding}, func() error {
-			each(version, passage, embedding.Slice())
+			each(version, passage, embedding)
 			return nil
 		})
 		return store.Wrap(err, "read vectors")
