@@ -31,12 +31,12 @@ type VectorStore interface {
 	// IndexedGeneration returns the live generation of a collection, and whether the index has all
 	// of it.
 	IndexedGeneration(ctx context.Context, tenant, collection uuid.UUID) (generation int, indexed bool, err error)
-	// ReadVectors calls each with the vectors of some versions, in the bits of half precision. Those
-	// of a version come in the order of its passages, and each must copy what it keeps. ReadVectors
-	// calls wanted to get the versions, once it knows the space of the collection's vectors, and
-	// again if the store has to start again. If one of the segments does not exist or is not of the
-	// live generation, or one of the versions still waits for the second encoder, it reads nothing
-	// and returns false.
+	// ReadVectors calls each with the vectors of some versions, in the bits of half precision.
+	// Those of a version come in the order of its passages, and each must copy what it keeps.
+	// ReadVectors calls versions to get the versions, once it knows the space of the collection's
+	// vectors, and again if the store has to start again. If one of the segments does not exist or
+	// is not of the live generation, or one of the versions still waits for the second encoder, it
+	// reads nothing and returns false.
 	ReadVectors(ctx context.Context, tenant, collection uuid.UUID, segments []uuid.UUID,
 		versions func(space string, generation, dimension int) []uuid.UUID, each func(version, passage uuid.UUID, vector []uint16)) (read bool, err error)
 }
