@@ -79,19 +79,7 @@ func TestNearestReadsOneCollectionExactly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var plan []string
-		err = s.AsTenant(t.Context(), tenant, func(ctx context.Context, tx pgx.Tx) error {
-			rows, err := tx.Query(ctx, "EXPLAIN "+text, args...)
-			if err != nil {
-				return err
-			}
-			plan, err = pgx.CollectRows(rows, pgx.RowTo[string])
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		whole := strings.Join(plan, "\n")
+		whole := explained(t, s, tenant, "EXPLAIN "+text, args...)
 		for _, want := range []string{"on vectors_256_shared v", "collection_id = '" + collection.String(), "space_id = 1", "hashed SubPlan", "Sort Key: (("} {
 			if !strings.Contains(whole, want) {
 				t.Errorf("the plan lacks %q:\n%s", want, whole)
@@ -101,4 +89,22 @@ func TestNearestReadsOneCollectionExactly(t *testing.T) {
 			t.Errorf("the plan reads more than the collection, or not exactly:\n%s", whole)
 		}
 	}
+}
+
+// explained returns the lines of a plan that a tenant's transaction explains.
+func explained(t *testing.T, s *store.Store, tenant uuid.UUID, sql string, args ...any) string {
+	t.Helper()
+	var plan []string
+	err := s.AsTenant(t.Context(), tenant, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, sql, args...)
+		if err != nil {
+			return err
+		}
+		plan, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(plan, "\n")
 }

@@ -3,13 +3,11 @@ package search
 import (
 	"context"
 	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/storetest"
 )
 
@@ -39,22 +37,7 @@ func TestPairedLooksUpOnlyNearDuplicates(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		var plan []string
-		err := c.Store.AsTenant(t.Context(), c.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, `SELECT `+store.OnePlanSQL); err != nil {
-				return err
-			}
-			rows, err := tx.Query(ctx, "EXPLAIN (ANALYZE) "+pairedSQL, c.Tenant, c.ID, []string{}, versions)
-			if err != nil {
-				return err
-			}
-			plan, err = pgx.CollectRows(rows, pgx.RowTo[string])
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		whole := strings.Join(plan, "\n")
+		whole := explained(t, c.Store, c.Tenant, "EXPLAIN (ANALYZE) "+pairedSQL, c.Tenant, c.ID, []string{}, versions)
 		if scans := documentScan.FindAllStringSubmatch(whole, -1); len(scans) != 1 || scans[0][1] != "3" {
 			t.Errorf("analyzed %t: documents are looked up %v times, want one scan with 3:\n%s", analyzed, scans, whole)
 		}
