@@ -38,7 +38,8 @@ type VectorStore interface {
 	// is not of the live generation, or one of the versions still waits for the second encoder, it
 	// reads nothing and returns false.
 	ReadVectors(ctx context.Context, tenant, collection uuid.UUID, segments []uuid.UUID,
-		versions func(space string, generation, dimension int) []uuid.UUID, each func(version, passage uuid.UUID, vector []uint16)) (read bool, err error)
+		versions func(space string, generation, dimension int) []uuid.UUID,
+		each func(version, passage uuid.UUID, vector []uint16)) (read bool, err error)
 }
 
 // Views returns what a principal sees of a collection now; *search.Index implements it.

@@ -22,7 +22,8 @@ func TestVectorsOfAWrongLengthAreRefused(t *testing.T) {
 	m := halfTypes()
 	var row HalfRow
 	for _, data := range [][]byte{{}, {0, 1}, {0, 1, 0, 0}, {0, 1, 0, 0, 1}, {0, 1, 0, 0, 1, 2, 3, 4}} {
-		if err := m.Scan(halfvecOID, pgtype.BinaryFormatCode, data, &row); err == nil || !strings.Contains(err.Error(), "not as long as it says") {
+		err := m.Scan(halfvecOID, pgtype.BinaryFormatCode, data, &row)
+		if err == nil || !strings.Contains(err.Error(), "not as long as it says") {
 			t.Errorf("%v gave %v", data, err)
 		}
 	}

@@ -78,7 +78,8 @@ func (g *growthTest) startParts() {
 	must(streams(ctx))
 	run(ingest.NewRelay(g.store, g.nats, streams, ingest.Defaults("relay")))
 	run(queryworker.New(queryworker.Settings{
-		Answering: config.Answering{QueryConcurrency: 4, QueryQuestions: 4, QueryTimeout: waittest.Left(g.t), QuestionLease: 30 * time.Second, SlowSearch: 1,
+		Answering: config.Answering{QueryConcurrency: 4, QueryQuestions: 4, QueryTimeout: waittest.Left(g.t),
+			QuestionLease: 30 * time.Second, SlowSearch: 1,
 			LexicalCache: -1}, // nothing is cached, so every statement of a search is seen
 		Streams: config.Streams{QueuePerTenant: 1000},
 		Queue:   4, Wait: waittest.Left(g.t), SlowQuestion: 1,

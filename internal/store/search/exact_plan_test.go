@@ -91,20 +91,25 @@ func TestNearestReadsOneCollectionExactly(t *testing.T) {
 	}
 }
 
-// explained returns the lines of a plan that a tenant's transaction explains.
+// explained returns the plan that an EXPLAIN shows in a transaction of a tenant.
 func explained(t *testing.T, s *store.Store, tenant uuid.UUID, sql string, args ...any) string {
 	t.Helper()
 	var plan []string
-	err := s.AsTenant(t.Context(), tenant, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, sql, args...)
-		if err != nil {
-			return err
-		}
-		plan, err = pgx.CollectRows(rows, pgx.RowTo[string])
+	err := s.AsTenant(t.Context(), tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+		plan, err = planLines(ctx, tx, sql, args...)
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return strings.Join(plan, "\n")
+}
+
+// planLines returns the lines of the plan that an EXPLAIN shows.
+func planLines(ctx context.Context, tx pgx.Tx, sql string, args ...any) ([]string, error) {
+	rows, err := tx.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
 }

@@ -33,18 +33,14 @@ func TestLexicalLoadPlan(t *testing.T) {
 		sql, args := loadSQL(l)
 		nulls := strings.Repeat(", NULL", len(args))[2:]
 		var plan []string
-		err := s.AsTenant(t.Context(), tenant, func(ctx context.Context, tx pgx.Tx) error {
+		err := s.AsTenant(t.Context(), tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
 			if _, err := tx.Exec(ctx, `SELECT `+store.OnePlanSQL); err != nil {
 				return err
 			}
 			if _, err := tx.Exec(ctx, "PREPARE load AS "+sql, pgx.QueryExecModeSimpleProtocol); err != nil {
 				return err
 			}
-			rows, err := tx.Query(ctx, "EXPLAIN EXECUTE load ("+nulls+"); DEALLOCATE load", pgx.QueryExecModeSimpleProtocol)
-			if err != nil {
-				return err
-			}
-			plan, err = pgx.CollectRows(rows, pgx.RowTo[string])
+			plan, err = planLines(ctx, tx, "EXPLAIN EXECUTE load ("+nulls+"); DEALLOCATE load", pgx.QueryExecModeSimpleProtocol)
 			return err
 		})
 		if err != nil {

@@ -85,11 +85,7 @@ func TestGraphsAreWalkedForNearestAlone(t *testing.T) {
 						return err
 					}
 				}
-				rows, err := tx.Query(ctx, "EXPLAIN "+sql, args...)
-				if err != nil {
-					return err
-				}
-				lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+				lines, err := planLines(ctx, tx, "EXPLAIN "+sql, args...)
 				if err != nil {
 					return err
 				}

@@ -58,7 +58,8 @@ func (s *SearchStore) IndexedGeneration(ctx context.Context, tenant, collection 
 
 // ReadVectors implements dense.VectorStore.
 func (s *SearchStore) ReadVectors(ctx context.Context, tenant, collection uuid.UUID, segments []uuid.UUID,
-	wanted func(space string, generation, dimension int) []uuid.UUID, each func(version, passage uuid.UUID, vector []uint16)) (read bool, err error) {
+	wanted func(space string, generation, dimension int) []uuid.UUID,
+	each func(version, passage uuid.UUID, vector []uint16)) (read bool, err error) {
 	err = s.read(ctx, tenant, collection, func(ctx context.Context, tx pgx.Tx) error {
 		read = false
 		place, space, err := locateVectors(ctx, tx, tenant, collection)
