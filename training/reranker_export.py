@@ -18,6 +18,7 @@ import corpora
 import goldens
 import pack
 import pair_export
+import reranker_graph
 import reranker_model
 import teachers
 import wordpiece
@@ -154,17 +155,17 @@ def fix_ranges(graph, found):
 def weights_of(path, model):
     """Gives a model the weights of a graph that write_graph made, as near as eight bits are: training goes on from what is shipped."""
     graph = onnx.load(path).graph
-    values = {i.name: numpy_helper.to_array(i) for i in graph.initializer}
+    values = reranker_graph.whole_products({i.name: numpy_helper.to_array(i) for i in graph.initializer})
     state = model.state_dict()
     found = {name: value for name, value in values.items() if name in state}
     found["bert.words.weight"] = values["bert.words.weight_bytes"] * values["bert.words.weight_scale"]
-    # Weights of products lost their names; they stand in the order in which they are used.
+    # Weights of other products lost their names; they stand in the order in which they are used.
     products = [name.removesuffix("_quantized") for name in values if name.endswith("_quantized")]
-    layers = [f"bert.layers.{i}.{part}.weight" for i in range(model.bert.shape.layers) for part in ("qkv", "out", "up", "down")]
+    layers = iter([f"bert.layers.{i}.{part}.weight" for i in range(model.bert.shape.layers) for part in ("out", "up", "down")])
     heads = {(len(state[name]), state[name].shape[1]): name for name in ("dense.weight", "spans.weight", "scores.weight")}
-    for at, name in enumerate(products):
+    for name in products:
         weight = (values[name + "_quantized"].astype(np.float32) * values[name + "_scale"]).T
-        found[layers[at] if at < len(layers) else heads[weight.shape]] = weight
+        found[name if name in state else next(layers, None) or heads[weight.shape]] = weight
     model.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in found.items()})
 
 
@@ -272,6 +273,7 @@ def main():
     rows = pair_export.make_goldens(model, tokenizer, goldens.QUESTIONS, goldens.TEXTS)
     (args.pack / VOCABULARY).write_bytes(vocabulary.read_bytes())
     write_graph(args.pack / "reranker.onnx", model, list(calibration(Data(args.work, tokenizer))))
+    reranker_graph.shorten(args.pack / "reranker.onnx")
     worst = difference(args.pack / "reranker.onnx", rows)
     pack.put_goldens(args.pack, "reranker", rows)
     pack.put_section(args.pack, "reranker", section(args.pack, settings, 1.5 * worst), args.version)

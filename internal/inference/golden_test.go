@@ -148,6 +148,46 @@ func TestGoldenPairs(t *testing.T) {
 	t.Run("reranker", func(t *testing.T) { goldenPairs(t, m.reranker, m.manifest.Reranker, g.Reranker) })
 }
 
+// TestScoresAreTheSameWithoutSpans: the shipped reranker computes start and end only on request. What
+// a batch asks for must not change a score, and who asks must get the answer.
+func TestScoresAreTheSameWithoutSpans(t *testing.T) {
+	m, g := open(t), readGoldens(t)
+	if model, ok := m.reranker.(*headedPair); !ok || !model.asked {
+		t.Fatalf("the shipped reranker has no input spans: %T", m.reranker)
+	}
+	read := func(spans ...bool) []*pairResult {
+		var pairs []textPair
+		var results []*pairResult
+		for i, p := range g.Reranker {
+			if len(p.TextIDs) > 0 {
+				results = append(results, &pairResult{})
+				pairs = append(pairs, textPair{question: p.QuestionIDs, text: p.TextIDs, spans: spans[i%len(spans)], result: results[len(results)-1]})
+			}
+		}
+		if err := m.reranker.score(t.Context(), pairs); err != nil {
+			t.Fatal(err)
+		}
+		return results
+	}
+	all, none, some := read(true), read(false), read(false, true)
+	for i, want := range all {
+		for _, got := range []*pairResult{none[i], some[i]} {
+			if got.relevance != want.relevance || got.hasAnswer != want.hasAnswer || got.llmPrefer != want.llmPrefer {
+				t.Errorf("pair %d: scores %+v, with spans %+v", i, got, want)
+			}
+		}
+		if got := none[i]; got.last >= got.first {
+			t.Errorf("pair %d has an answer that nobody asked for: %+v", i, got)
+		}
+		if got := some[i]; got.last >= got.first && (got.first != want.first || got.last != want.last || got.span != want.span) {
+			t.Errorf("pair %d: answer %+v beside pairs without, %+v alone", i, got, want)
+		}
+	}
+	if !slices.ContainsFunc(some, func(r *pairResult) bool { return r.last >= r.first }) {
+		t.Error("no pair that asked has an answer")
+	}
+}
+
 func goldenPairs(t *testing.T, model pairModel, section *ManifestPair, goldens []goldenPair) {
 	tolerance := defaultTolerance
 	if section != nil {

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	ort "github.com/yalue/onnxruntime_go"
+
+	"github.com/sluice-rag/sluice/internal/inference/modelpack"
 )
 
 type port struct {
@@ -23,12 +25,22 @@ func (p port) String() string { return fmt.Sprintf("%s (%s, rank %d)", p.name, p
 
 type graph struct {
 	session *ort.DynamicAdvancedSession
+	inputs  []string              // in the order in which run takes them
 	outputs []ort.InputOutputInfo // the requested ones, in the order of the request
 }
 
-// openGraph loads path and checks its inputs and outputs. Outputs in maybe are optional and come
-// after the others. The graph may have more outputs, which are not computed.
-func openGraph(path string, inputs, outputs []port, options *ort.SessionOptions, optional ...port) (*graph, error) {
+// optionalPorts are ports that a graph may lack. They come after the others. Optional inputs are
+// int64 and have a default in the graph.
+type optionalPorts struct{ inputs, outputs []port }
+
+// openGraph loads path and checks its inputs and outputs. The graph may have more outputs, which
+// are not computed, and more inputs with a default, which they have then.
+func openGraph(path string, inputs, outputs []port, options *ort.SessionOptions) (*graph, error) {
+	return openGraphWith(path, inputs, outputs, optionalPorts{}, options)
+}
+
+// openGraphWith does the same with optional inputs and outputs.
+func openGraphWith(path string, inputs, outputs []port, optional optionalPorts, options *ort.SessionOptions) (*graph, error) {
 	inputInfo, outputInfo, err := ort.GetInputOutputInfoWithOptions(path, options)
 	if err != nil {
 		return nil, fmt.Errorf("load graph %s: %w", path, err)
@@ -36,7 +48,24 @@ func openGraph(path string, inputs, outputs []port, options *ort.SessionOptions,
 	if err := checkPorts(inputInfo, inputs); err != nil {
 		return nil, fmt.Errorf("graph %s: inputs: %w", path, err)
 	}
-	for _, output := range optional {
+	if len(optional.inputs) > 0 {
+		// ONNX Runtime does not list inputs with a default.
+		g, err := modelpack.ReadGraph(path)
+		if err != nil {
+			return nil, fmt.Errorf("load graph: %w", err)
+		}
+		for _, input := range optional.inputs {
+			i := slices.IndexFunc(g.Defaults, func(p modelpack.Port) bool { return p.Name == input.name })
+			if i < 0 {
+				continue
+			}
+			if p := g.Defaults[i]; p.Type != "int64" || len(p.Dimensions) != input.rank {
+				return nil, fmt.Errorf("graph %s: inputs: want %s, the graph has %s", path, input, p)
+			}
+			inputs = append(slices.Clip(inputs), input)
+		}
+	}
+	for _, output := range optional.outputs {
 		if slices.ContainsFunc(outputInfo, func(i ort.InputOutputInfo) bool { return i.Name == output.name }) {
 			outputs = append(slices.Clip(outputs), output)
 		}
@@ -56,7 +85,7 @@ func openGraph(path string, inputs, outputs []port, options *ort.SessionOptions,
 	if err != nil {
 		return nil, fmt.Errorf("load graph %s: %w", path, err)
 	}
-	return &graph{session: session, outputs: found}, nil
+	return &graph{session: session, inputs: namesOf(inputs), outputs: found}, nil
 }
 
 func namesOf(ports []port) []string {

@@ -61,24 +61,26 @@ type pairModel interface {
 
 // headedPair is a graph that training/ exports: it has separate inputs for questions and texts, and
 // outputs three scores, start and end, and perhaps the features that the labels among the scores
-// are computed from.
+// are computed from. It may have the input spans: with 0 it leaves start and end out, in less time.
 type headedPair struct {
 	*graph
 	section   string // of the manifest
 	manifest  *ManifestPair
 	tokenizer *tokenizer.Tokenizer
 	pad       int64
-	width     int // of features; 0: the graph has no such output
+	width     int  // of features; 0: the graph has no such output
+	asked     bool // whether the graph has the input spans, without which it always computes start and end
 	buffers   sync.Pool
 }
 
 type pairBuffers struct {
 	questionIDs, questionMask, textIDs, textMask []int64
 	scores, start, end, features                 []float32
+	spans                                        []int64
 }
 
 func openPair(path, section string, manifest *ManifestPair, vocabulary *tokenizer.Tokenizer, pad int32, options *ort.SessionOptions) (*headedPair, error) {
-	g, err := openGraph(path, []port{
+	g, err := openGraphWith(path, []port{
 		{"question_ids", ort.TensorElementDataTypeInt64, 2},
 		{"question_mask", ort.TensorElementDataTypeInt64, 2},
 		{"text_ids", ort.TensorElementDataTypeInt64, 2},
@@ -87,7 +89,10 @@ func openPair(path, section string, manifest *ManifestPair, vocabulary *tokenize
 		{"scores", ort.TensorElementDataTypeFloat, 2},
 		{"start", ort.TensorElementDataTypeFloat, 2},
 		{"end", ort.TensorElementDataTypeFloat, 2},
-	}, options, port{"features", ort.TensorElementDataTypeFloat, 2})
+	}, optionalPorts{
+		inputs:  []port{{"spans", ort.TensorElementDataTypeInt64, 1}},
+		outputs: []port{{"features", ort.TensorElementDataTypeFloat, 2}},
+	}, options)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +103,7 @@ func openPair(path, section string, manifest *ManifestPair, vocabulary *tokenize
 		}
 	}
 	return &headedPair{graph: g, section: section, manifest: manifest, tokenizer: vocabulary, pad: int64(pad), width: width,
-		buffers: sync.Pool{New: func() any { return &pairBuffers{} }}}, nil
+		asked: slices.Contains(g.inputs, "spans"), buffers: sync.Pool{New: func() any { return &pairBuffers{} }}}, nil
 }
 
 func (p *headedPair) vocabulary() *tokenizer.Tokenizer { return p.tokenizer }
@@ -111,9 +116,12 @@ func (p *headedPair) limits() (question, text int) {
 
 func (p *headedPair) score(ctx context.Context, pairs []textPair) error {
 	const heads = 3
-	questions, texts := 0, 0
+	questions, texts, spans := 0, 0, int64(0)
 	for _, pair := range pairs {
 		questions, texts = max(questions, len(pair.question)), max(texts, len(pair.text))
+		if pair.spans {
+			spans = 1
+		}
 	}
 	b := p.buffers.Get().(*pairBuffers)
 	defer p.buffers.Put(b)
@@ -129,6 +137,10 @@ func (p *headedPair) score(ctx context.Context, pairs []textPair) error {
 	defer t.free()
 	n, q, l := int64(len(pairs)), int64(questions), int64(texts)
 	inputs := []ort.Value{tensor(&t, b.questionIDs, n, q), tensor(&t, b.questionMask, n, q), tensor(&t, b.textIDs, n, l), tensor(&t, b.textMask, n, l)}
+	if p.asked {
+		b.spans = append(b.spans[:0], spans)
+		inputs = append(inputs, tensor(&t, b.spans, 1))
+	}
 	outputs := []ort.Value{tensor(&t, b.scores, n, heads), tensor(&t, b.start, n, l), tensor(&t, b.end, n, l)}
 	if p.width > 0 {
 		b.features = grow(b.features, len(pairs)*p.width)

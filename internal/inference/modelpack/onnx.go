@@ -20,6 +20,7 @@ import (
 // Graph is the description of an ONNX file.
 type Graph struct {
 	Inputs, Outputs []Port
+	Defaults        []Port           // inputs that need not be given, because they have a default
 	Weights         map[string]int64 // bytes of the weights, by element type
 	External        bool             // weights are in other files
 }
@@ -108,7 +109,7 @@ func ReadGraph(path string) (Graph, error) {
 
 func parseGraph(r io.Reader, size int64) (Graph, error) {
 	g := Graph{Weights: map[string]int64{}}
-	weights := map[string]bool{} // older exporters list these among the inputs
+	weights := map[string]bool{} // older exporters list all of these among the inputs
 	found := false
 	m := message{r: bufio.NewReaderSize(r, 64<<10), remaining: size}
 	err := m.fields(func(number protowire.Number, value uint64, submessage *message) error {
@@ -134,6 +135,11 @@ func parseGraph(r io.Reader, size int64) (Graph, error) {
 		return Graph{}, fmt.Errorf("%w: %w", errNotONNX, err)
 	case !found || len(g.Outputs) == 0:
 		return Graph{}, fmt.Errorf("%w: it has no graph", errNotONNX)
+	}
+	for _, p := range g.Inputs {
+		if weights[p.Name] {
+			g.Defaults = append(g.Defaults, p)
+		}
 	}
 	g.Inputs = slices.DeleteFunc(g.Inputs, func(p Port) bool { return weights[p.Name] })
 	return g, nil

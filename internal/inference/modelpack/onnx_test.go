@@ -82,7 +82,7 @@ func TestWeightsAreNoInputs(t *testing.T) {
 	weight := nested(5, nested(1, protowire.AppendVarint(protowire.AppendVarint(nil, 3), 4)), number(2, float32Type), nested(8, []byte("w")), nested(9, make([]byte, 48)))
 	data := modelProto(weight, nested(11, matrix("w", float32Type, 3, 4)), nested(11, matrix("x", int64Type, 0)), nested(12, matrix("y", float32Type, 0)))
 	g, err := parseGraph(bytes.NewReader(data), int64(len(data)))
-	if err != nil || names(g.Inputs) != "x" || g.Weights["float32"] != 48 || g.External {
+	if err != nil || names(g.Inputs) != "x" || names(g.Defaults) != "w" || g.Weights["float32"] != 48 || g.External {
 		t.Errorf("%+v, %v", g, err)
 	}
 	outside := modelProto(nested(5, number(2, float32Type), nested(8, []byte("w")), number(14, 1)), nested(12, matrix("y", float32Type, 0)))
