@@ -28,6 +28,7 @@ import (
 // VectorStore stores vectors.
 type VectorStore interface {
 	Nearest(ctx context.Context, q NearestQuery) ([]Hit, error)
+	VectorsOf(ctx context.Context, q PassagesQuery) (map[lexical.Ref][]float32, error)
 	// IndexedGeneration returns the live generation of a collection, and whether the index has all
 	// of it.
 	IndexedGeneration(ctx context.Context, tenant, collection uuid.UUID) (generation int, indexed bool, err error)

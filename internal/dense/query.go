@@ -26,6 +26,17 @@ type NearestQuery struct {
 	View *search.View
 }
 
+// PassagesQuery asks for the vectors of passages.
+type PassagesQuery struct {
+	Principal  schema.Principal
+	Collection uuid.UUID
+	Generation int // that the places belong to
+	Passages   []lexical.Ref
+	// View is the lexical index's view of the collection, opened for the principal's groups; nil:
+	// vectors in memory are not looked up.
+	View *search.View
+}
+
 // Hit is a passage that Nearest found.
 type Hit struct {
 	Passage    uuid.UUID

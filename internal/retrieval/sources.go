@@ -114,6 +114,10 @@ type Vectors interface {
 	// space, *GenerationError if another generation is live. A collection without vectors has no
 	// hits.
 	Nearest(ctx context.Context, q dense.NearestQuery) ([]dense.Hit, error)
+	// VectorsOf returns the stored vectors of the passages that are live and visible to the
+	// principal; those without one are left out. It returns a *GenerationError if another generation
+	// than the query's is live.
+	VectorsOf(ctx context.Context, q dense.PassagesQuery) (map[lexical.Ref][]float32, error)
 }
 
 // SpaceError says that the vectors of the model server and of the collection are of different
@@ -211,8 +215,6 @@ type Texts interface {
 	Members(ctx context.Context, p schema.Principal, collection uuid.UUID, at At, clusters []uuid.UUID) (map[uuid.UUID][]lexical.Ref, error)
 	// ClustersOf returns the clusters of sections; sections without one are left out.
 	ClustersOf(ctx context.Context, p schema.Principal, collection uuid.UUID, at At, sections []lexical.Ref) (map[lexical.Ref]uuid.UUID, error)
-	// VectorsOf returns the stored vectors of passages.
-	VectorsOf(ctx context.Context, p schema.Principal, collection uuid.UUID, at At, passages []lexical.Ref) (map[lexical.Ref][]float32, error)
 }
 
 // History is what a tenant's answered questions show about what the language model knows.

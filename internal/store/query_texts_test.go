@@ -96,7 +96,7 @@ func TestReaderShowsWhatIsLiveAndVisible(t *testing.T) {
 		}
 		members, err := reader.Members(t.Context(), p, f.collection, retrieval.At{Generation: 1}, []uuid.UUID{cluster, schema.NewID()})
 		check("members", 1, versionsOf(members[cluster]), err)
-		found, err := reader.VectorsOf(t.Context(), p, f.collection, retrieval.At{Generation: 1}, passages)
+		found, err := reader.VectorsOf(t.Context(), dense.PassagesQuery{Principal: p, Collection: f.collection, Generation: 1, Passages: passages})
 		check("vectors", 1, versionsOf(slices.Collect(maps.Keys(found))), err)
 	}
 	place, err := reader.CollectionState(t.Context(), f.a, f.collection)
@@ -135,7 +135,7 @@ func TestReaderTellsOfAnotherGeneration(t *testing.T) {
 			return err
 		},
 		"vectors": func(g int) error {
-			_, err := reader.VectorsOf(t.Context(), f.a, f.collection, retrieval.At{Generation: g}, at)
+			_, err := reader.VectorsOf(t.Context(), dense.PassagesQuery{Principal: f.a, Collection: f.collection, Generation: g, Passages: at})
 			return err
 		},
 		"nearest": func(g int) error {

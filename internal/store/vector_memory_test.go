@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/ingest/batch"
 	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/search"
 	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
@@ -129,7 +131,8 @@ func TestMemoryHasNoVectorsThatAreReplaced(t *testing.T) {
 func TestMemoryFindsWhatTheStoreFinds(t *testing.T) {
 	f := setUp(t, store.Options{})
 	r := rand.New(rand.NewPCG(31, 32))
-	memory := dense.NewMemoryVectors(f, newIndex(f), 64<<20)
+	index, asked := newIndex(f), &askedVectors{VectorStore: f}
+	memory := dense.NewMemoryVectors(asked, index, 64<<20)
 	small := dense.NewMemoryVectors(f, newIndex(f), 20<<10) // soon too small: the store is searched
 	var all []*written
 	groups := [][]string{nil, {"legal"}, {"hr", "legal"}, {"board"}}
@@ -181,6 +184,7 @@ func TestMemoryFindsWhatTheStoreFinds(t *testing.T) {
 		p := f.a
 		p.Groups = groups[r.IntN(len(groups))]
 		q := dense.NearestQuery{Principal: p, Collection: f.collection, Space: space, Vector: unit(r), K: 1 + r.IntN(40), Filter: filters[r.IntN(len(filters))]}
+		f.sameVectors(t, p, index, memory, small)
 		for range 2 {
 			want, err := f.Nearest(t.Context(), q)
 			if err != nil {
@@ -210,6 +214,52 @@ func TestMemoryFindsWhatTheStoreFinds(t *testing.T) {
 	}
 	if s := small.Stats(); s.Misses == 0 || s.Bytes > s.Limit {
 		t.Errorf("the small cache: %+v", s)
+	}
+	if asked.passages > 50 {
+		t.Errorf("of 60 questions for the vectors of passages the store was asked %d", asked.passages)
+	}
+}
+
+// askedVectors counts the questions for the vectors of passages that reach the store.
+type askedVectors struct {
+	dense.VectorStore
+	passages int
+}
+
+func (a *askedVectors) VectorsOf(ctx context.Context, q dense.PassagesQuery) (map[lexical.Ref][]float32, error) {
+	a.passages++
+	return a.VectorStore.VectorsOf(ctx, q)
+}
+
+// sameVectors compares the vectors in memory of all passages with those that the store has for p.
+func (f *fixture) sameVectors(t *testing.T, p schema.Principal, index *search.Index, memories ...*dense.MemoryVectors) {
+	t.Helper()
+	everyone := p
+	everyone.Groups = []string{"legal", "hr", "board"}
+	hits, err := f.Nearest(t.Context(), dense.NearestQuery{Principal: everyone, Collection: f.collection, Space: space, Vector: make([]float32, dimension), K: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := dense.PassagesQuery{Principal: p, Collection: f.collection, Generation: 1}
+	for _, h := range hits {
+		q.Passages = append(q.Passages, h.Ref)
+	}
+	if len(hits) > 0 { // a passage and a section that do not exist
+		last := hits[len(hits)-1].Ref
+		q.Passages = append(q.Passages, lexical.Ref{Version: last.Version, Section: last.Section, Passage: 99}, lexical.Ref{Version: last.Version, Section: 99})
+	}
+	want, err := f.VectorsOf(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if q.View, err = index.View(t.Context(), p.Tenant, f.collection, lexical.TermQuery{Unit: schema.UnitPassage, Groups: p.Groups}); err != nil {
+		t.Fatal(err)
+	}
+	for i, m := range memories {
+		got, err := m.VectorsOf(t.Context(), q)
+		if err != nil || !maps.EqualFunc(got, want, slices.Equal[[]float32]) {
+			t.Fatalf("memory %d has %d vectors for groups %v, the store %d, %v", i, len(got), p.Groups, len(want), err)
+		}
 	}
 }
 

@@ -363,12 +363,12 @@ func (c *scriptedCorpus) ClustersOf(_ context.Context, _ schema.Principal, _ uui
 	return out, nil
 }
 
-func (c *scriptedCorpus) VectorsOf(_ context.Context, _ schema.Principal, _ uuid.UUID, at retrieval.At, passages []lexical.Ref) (map[lexical.Ref][]float32, error) {
-	if err := c.checkState(at); err != nil {
+func (c *scriptedCorpus) VectorsOf(_ context.Context, q dense.PassagesQuery) (map[lexical.Ref][]float32, error) {
+	if err := c.checkState(retrieval.At{Generation: q.Generation}); err != nil {
 		return nil, err
 	}
 	out := map[lexical.Ref][]float32{}
-	for _, r := range passages {
+	for _, r := range q.Passages {
 		if v, ok := c.vectors[r]; ok {
 			out[r] = v
 		}

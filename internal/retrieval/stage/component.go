@@ -214,15 +214,7 @@ func (c inner) search(ctx context.Context, t *Task, k int, within *area) (found,
 		return found{}, nil
 	}
 	q := dense.NearestQuery{Principal: t.query.Principal, Collection: t.query.Collection, Generation: t.state.Generation,
-		Space: t.space, Vector: t.vector, Filter: t.query.Filter, K: k}
-	if t.index == nil && t.assumedCurrent {
-		view := t.narrowed(lexical.TermQuery{Unit: schema.UnitPassage})
-		if s, ok := t.Lexical.OpenCached(q.Principal.Tenant, q.Collection, view); ok && s.Revision() == t.state.Revision {
-			q.View = s.View()
-		}
-	} else if t.index != nil {
-		q.View = t.index.View()
-	}
+		Space: t.space, Vector: t.vector, Filter: t.query.Filter, K: k, View: t.view()}
 	if within != nil {
 		q.Within = within.refs
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/lexical"
-	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -63,7 +63,8 @@ func (d dedupe) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 				whole = append(whole, r)
 			}
 		}
-		if vectors, err = t.Texts.VectorsOf(ctx, t.query.Principal, t.query.Collection, retrieval.At{Generation: t.state.Generation}, whole); err != nil {
+		if vectors, err = t.Vectors.VectorsOf(ctx, dense.PassagesQuery{Principal: t.query.Principal, Collection: t.query.Collection,
+			Generation: t.state.Generation, Passages: whole, View: t.view()}); err != nil {
 			return outcome{}, err
 		}
 	}

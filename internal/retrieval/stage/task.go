@@ -162,6 +162,21 @@ func (t *Task) openIndex(ctx context.Context, clusters bool) error {
 	return err
 }
 
+// view returns the index's view of the collection if the run has it, or if it is cached; nil
+// otherwise.
+func (t *Task) view() *search.View {
+	switch {
+	case t.index != nil:
+		return t.index.View()
+	case t.assumedCurrent:
+		open := t.narrowed(lexical.TermQuery{Unit: schema.UnitPassage})
+		if s, ok := t.Lexical.OpenCached(t.query.Principal.Tenant, t.query.Collection, open); ok && s.Revision() == t.state.Revision {
+			return s.View()
+		}
+	}
+	return nil
+}
+
 // narrowed restricts a query to what the principal may see and the filter matches.
 func (t *Task) narrowed(q lexical.TermQuery) lexical.TermQuery {
 	q.Groups, q.Filter = t.query.Principal.Groups, t.query.Filter

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/pgvector/pgvector-go"
 
+	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/internal/store"
@@ -247,20 +248,21 @@ CROSS JOIN LATERAL (
     SELECT embedding FROM %[3]s
     WHERE tenant_id = $1 AND passage_id = p.id AND shard = ANY ($9::uuid[]) AND (collection_id = $2 AND space_id = $8) IS TRUE OFFSET 0) v`
 
-// VectorsOf implements retrieval.Texts.
-func (s *SearchStore) VectorsOf(ctx context.Context, p schema.Principal, collection uuid.UUID, at retrieval.At, passages []lexical.Ref) (map[lexical.Ref][]float32, error) {
+// VectorsOf implements retrieval.Vectors.
+func (s *SearchStore) VectorsOf(ctx context.Context, q dense.PassagesQuery) (map[lexical.Ref][]float32, error) {
+	tenant, collection := q.Principal.Tenant, q.Collection
 	var out map[lexical.Ref][]float32
-	err := s.read(ctx, p.Tenant, collection, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.read(ctx, tenant, collection, func(ctx context.Context, tx pgx.Tx) error {
 		out = map[lexical.Ref][]float32{}
-		place, _, err := locateVectors(ctx, tx, p.Tenant, collection)
+		place, _, err := locateVectors(ctx, tx, tenant, collection)
 		if err != nil || place == nil {
 			return err
 		}
-		if place.generation != at.Generation {
-			return &retrieval.GenerationError{Collection: collection, Asked: at.Generation, Live: place.generation}
+		if place.generation != q.Generation {
+			return &retrieval.GenerationError{Collection: collection, Asked: q.Generation, Live: place.generation}
 		}
 		rows, err := tx.Query(ctx, fmt.Sprintf(vectorsOfSQL, liveSQL, place.dimension, store.VectorTable(place.dimension)),
-			append(columns(passages).args(p, collection, at.Generation), place.spaceID, place.shards())...)
+			append(columns(q.Passages).args(q.Principal, collection, q.Generation), place.spaceID, place.shards())...)
 		if err != nil {
 			return err
 		}
