@@ -152,7 +152,7 @@ func TestGoldenPairs(t *testing.T) {
 // a batch asks for must not change a score, and who asks must get the answer.
 func TestScoresAreTheSameWithoutSpans(t *testing.T) {
 	m, g := open(t), readGoldens(t)
-	if model, ok := m.reranker.(*headedPair); !ok || !model.asked {
+	if model, ok := m.reranker.(*headedPair); !ok || !model.onRequest {
 		t.Fatalf("the shipped reranker has no input spans: %T", m.reranker)
 	}
 	read := func(spans ...bool) []*pairResult {

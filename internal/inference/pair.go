@@ -69,7 +69,7 @@ type headedPair struct {
 	tokenizer *tokenizer.Tokenizer
 	pad       int64
 	width     int  // of features; 0: the graph has no such output
-	asked     bool // whether the graph has the input spans, without which it always computes start and end
+	onRequest bool // whether the graph has the input spans, without which it always computes start and end
 	buffers   sync.Pool
 }
 
@@ -103,7 +103,7 @@ func openPair(path, section string, manifest *ManifestPair, vocabulary *tokenize
 		}
 	}
 	return &headedPair{graph: g, section: section, manifest: manifest, tokenizer: vocabulary, pad: int64(pad), width: width,
-		asked: slices.Contains(g.inputs, "spans"), buffers: sync.Pool{New: func() any { return &pairBuffers{} }}}, nil
+		onRequest: slices.Contains(g.inputs, "spans"), buffers: sync.Pool{New: func() any { return &pairBuffers{} }}}, nil
 }
 
 func (p *headedPair) vocabulary() *tokenizer.Tokenizer { return p.tokenizer }
@@ -137,7 +137,7 @@ func (p *headedPair) score(ctx context.Context, pairs []textPair) error {
 	defer t.free()
 	n, q, l := int64(len(pairs)), int64(questions), int64(texts)
 	inputs := []ort.Value{tensor(&t, b.questionIDs, n, q), tensor(&t, b.questionMask, n, q), tensor(&t, b.textIDs, n, l), tensor(&t, b.textMask, n, l)}
-	if p.asked {
+	if p.onRequest {
 		b.spans = append(b.spans[:0], spans)
 		inputs = append(inputs, tensor(&t, b.spans, 1))
 	}
