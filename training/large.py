@@ -17,8 +17,9 @@ MODELS = corpora.TRAINING.parent / "models"
 PACK = MODELS / "large"
 NAME = "sluice-large"
 SPACE = "bge-small-en-v1.5-int8-v1"  # another whenever the encoder's vectors are others
-# What works on vectors: sections of the manifest, and goldens.
+# What works on vectors: sections of the manifest, thresholds, and goldens.
 OWN = ("encoder", "segmenter", "linker")
+OWN_CALIBRATED = ("dedupe",)
 OWN_GOLDENS = (*OWN, "segmentation")
 
 
@@ -35,6 +36,10 @@ def manifest(base, own, version):
     for field, value in (("name", NAME), ("version", version), ("space", SPACE)):
         base = re.sub(rf"^{field}:.*$", f"{field}: {value}", base, count=1, flags=re.MULTILINE)
     base = re.sub(r"^  # No special tokens[^\n]*\n", "  # Of the pair model and the fuser; the encoder and the reranker have BERT's.\n", base, flags=re.MULTILINE)
+    for name in OWN_CALIBRATED:
+        line = re.compile(rf"^  {name}: .*$", re.MULTILINE)
+        if match := line.search(own):
+            base = line.sub(match.group(), base)
     found = [section(name).search(own) for name in OWN]
     return base.rstrip("\n") + "\n" + "".join(match.group() for match in found if match)
 
