@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/lexical"
 )
 
-// VectorsOf implements retrieval.Vectors. It asks the store unless the vectors of the collection are
-// in memory already: a few passages are not worth loading them.
+// VectorsOf implements retrieval.Vectors. It asks the store unless the vectors of the collection
+// are in memory already: a few passages are not worth loading them.
 func (v *MemoryVectors) VectorsOf(ctx context.Context, q PassagesQuery) (map[lexical.Ref][]float32, error) {
 	found, err := v.ofInMemory(q)
 	if errors.Is(err, errNotInMemory) {

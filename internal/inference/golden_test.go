@@ -148,8 +148,8 @@ func TestGoldenPairs(t *testing.T) {
 	t.Run("reranker", func(t *testing.T) { goldenPairs(t, m.reranker, m.manifest.Reranker, g.Reranker) })
 }
 
-// TestScoresAreTheSameWithoutSpans: the shipped reranker computes start and end only on request. What
-// a batch asks for must not change a score, and who asks must get the answer.
+// TestScoresAreTheSameWithoutSpans: the shipped reranker computes start and end only on request.
+// What a batch asks for must not change a score, and who asks must get the answer.
 func TestScoresAreTheSameWithoutSpans(t *testing.T) {
 	m, g := open(t), readGoldens(t)
 	if model, ok := m.reranker.(*headedPair); !ok || !model.onRequest {

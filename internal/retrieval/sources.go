@@ -115,8 +115,8 @@ type Vectors interface {
 	// hits.
 	Nearest(ctx context.Context, q dense.NearestQuery) ([]dense.Hit, error)
 	// VectorsOf returns the stored vectors of the passages that are live and visible to the
-	// principal; those without one are left out. It returns a *GenerationError if another generation
-	// than the query's is live.
+	// principal; those without one are left out. It returns a *GenerationError if another
+	// generation than the query's is live.
 	VectorsOf(ctx context.Context, q dense.PassagesQuery) (map[lexical.Ref][]float32, error)
 }
 
