@@ -42,9 +42,13 @@ func Dir(t testing.TB) string {
 		t.Fatalf("localtest: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Errorf("localtest: %v", err)
-		}
+		// Processes of a server that was killed may still add files.
+		waittest.Until(t, func() string {
+			if err := os.RemoveAll(dir); err != nil {
+				return err.Error()
+			}
+			return ""
+		})
 	})
 	return dir
 }
