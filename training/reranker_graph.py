@@ -1,6 +1,6 @@
 """Changes to the reranker's graph that give the same numbers in less time, and need neither training nor data.
 
-    python3 reranker_graph.py --pack ../models/default    # changes the graph of a pack that is there
+    python3 reranker_graph.py ../models/default ../models/large    # changes the graph of packs that are there
 
 - Queries, keys and values are three products: one, and cutting its result into three, takes longer.
 - The input `spans`, one int64 that is 1 unless it is given, says whether start and end are wanted. With 0 the last layer computes the
@@ -15,12 +15,15 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-import corpora
 import pack
 
 PARTS = ("query", "key", "value")
 # What a product of ONNX Runtime's, MatMulIntegerToFloat, has an entry of for each of its columns, by its number among the inputs.
 COLUMNS = {1: "weight_quantized", 3: "weight_scale", 5: "weight_zero_point", 6: "bias"}
+
+
+# The last layer's input as its queries are computed from it.
+ASKING = "last_tokens_quantized"
 
 
 class Graph:
@@ -42,6 +45,10 @@ class Graph:
             self.constants[name] = numpy_helper.from_array(np.asarray(value), name)
             self.graph.initializer.append(self.constants[name])
         return name
+
+    def integers(self, value):
+        """The constant [value]."""
+        return self.constant(f"integers_{value}", np.array([value], np.int64))
 
     def insert(self, before, *nodes):
         at = list(self.graph.node).index(before)
@@ -80,34 +87,39 @@ def three_products(g):
                 inputs[at] = g.constant(f"bert.layers.{number}.{part}.{kind}", columns)
             g.insert(product, helper.make_node(product.op_type, inputs, [cut.output[0]], domain=product.domain))
             g.graph.node.remove(cut)
-    g.prune()
+
+
+def limit_last_layer(g, rows):
+    """Has the last layer compute the vectors of the first tokens alone; rows: the name of their number."""
+    query = g.maker(layers(g)[-1].input[0])
+    tokens = g.maker(query.input[0]).input[0]
+    after = next(node for node in g.users(tokens) if node.op_type == "Sum")
+    zero, one = g.integers(0), g.integers(1)
+    g.insert(
+        query,
+        helper.make_node("Slice", [query.input[0], zero, rows, one], [ASKING]),
+        helper.make_node("Slice", [tokens, zero, rows, one], ["last_tokens"]),
+    )
+    query.input[0] = ASKING
+    after.input[list(after.input).index(tokens)] = "last_tokens"
 
 
 def spans_on_request(g):
-    """Gives the graph the input spans."""
-    if "spans" in g.constants:
-        return
+    """Gives the reranker the input spans."""
     g.graph.input.append(helper.make_tensor_value_info("spans", TensorProto.INT64, [1]))
     g.constant("spans", np.ones(1, np.int64))
-    zero, one, two = (g.constant(f"spans_{n}", np.array([n], np.int64)) for n in range(3))
-
-    # The last layer's rows: the first token's, or all.
-    attention = layers(g)[-1]
-    query = g.maker(attention.input[0])
-    tokens = g.maker(query.input[0]).input[0]
-    after = next(node for node in g.users(tokens) if node.op_type == "Sum")
+    zero, one, two = g.integers(0), g.integers(1), g.integers(2)
+    limit_last_layer(g, "spans_rows")
+    first = g.maker(ASKING)
+    tokens = g.maker("last_tokens").input[0]
     g.insert(
-        query,
+        first,
         helper.make_node("Shape", [tokens], ["spans_shape"]),
         helper.make_node("Slice", ["spans_shape", one, two], ["spans_tokens"]),
         helper.make_node("Sub", ["spans_tokens", one], ["spans_others"]),
         helper.make_node("Mul", ["spans_others", "spans"], ["spans_wanted"]),
         helper.make_node("Add", ["spans_wanted", one], ["spans_rows"]),
-        helper.make_node("Slice", [query.input[0], zero, "spans_rows", one], ["spans_asking"]),
-        helper.make_node("Slice", [tokens, zero, "spans_rows", one], ["spans_last"]),
     )
-    query.input[0] = "spans_asking"
-    after.input[list(after.input).index(tokens)] = "spans_last"
 
     # Start and end: of the text's tokens that the last layer computed, which are none or all, and what masked tokens have for the others.
     starts, ends = g.maker("start"), g.maker("end")
@@ -127,15 +139,16 @@ def spans_on_request(g):
     masked = next(name for name in g.maker(mask).input if g.maker(name).op_type == "Constant")
     g.insert(starts, helper.make_node("Pad", [both.output[0], "spans_pads", masked], [whole]))
     starts.input[0] = ends.input[0] = whole
-    g.prune()
 
 
 def shorten(path):
-    """Makes both changes to the graph in a file, as far as it is without them."""
+    """Makes the changes to the graph in a file, as far as it is without them."""
     model = onnx.load(path)
     g = Graph(model.graph)
     three_products(g)
-    spans_on_request(g)
+    if not any(ASKING in node.output for node in g.graph.node):
+        spans_on_request(g)
+    g.prune()
     onnx.checker.check_model(model)
     onnx.save(model, path)
 
@@ -154,13 +167,12 @@ def whole_products(values):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pack", type=Path, default=corpora.TRAINING.parent / "models" / "default")
-    args = parser.parse_args()
-    path = args.pack / "reranker.onnx"
-    before = pack.file_lines(args.pack, path.name)
-    shorten(path)
-    manifest = args.pack / "manifest.yaml"
-    manifest.write_text(manifest.read_text(encoding="utf-8").replace(before, pack.file_lines(args.pack, path.name)), encoding="utf-8")
+    parser.add_argument("packs", type=Path, nargs="+")
+    for folder in parser.parse_args().packs:
+        before = pack.file_lines(folder, "reranker.onnx")
+        shorten(folder / "reranker.onnx")
+        manifest = folder / "manifest.yaml"
+        manifest.write_text(manifest.read_text(encoding="utf-8").replace(before, pack.file_lines(folder, "reranker.onnx")), encoding="utf-8")
 
 
 if __name__ == "__main__":
