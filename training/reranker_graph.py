@@ -20,8 +20,6 @@ import pack
 PARTS = ("query", "key", "value")
 # What a product of ONNX Runtime's, MatMulIntegerToFloat, has an entry of for each of its columns, by its number among the inputs.
 COLUMNS = {1: "weight_quantized", 3: "weight_scale", 5: "weight_zero_point", 6: "bias"}
-
-
 # The last layer's input as its queries are computed from it.
 ASKING = "last_tokens_quantized"
 

@@ -206,20 +206,13 @@ func scanVisible(top *Top, number int, s *Segment, d *segment.Directory, visible
 	rows := map[int]bool{} // places may overlap
 	for _, ref := range within {
 		for _, e := range d.EntriesOf(ref.Version) {
-			entry := d.Entry(e)
-			if !visible.Has(e) || ref.Section >= entry.Sections {
+			if !visible.Has(e) || ref.Section >= d.Entry(e).Sections {
 				continue
 			}
 			if !s.Filled(e) {
 				return false
 			}
-			first, end := entry.FirstPassage, entry.FirstPassage+entry.Passages
-			if ref.Section >= 0 {
-				first, end = d.PassagesOf(e, ref.Section)
-				if ref.Passage >= 0 {
-					first, end = first+ref.Passage, min(first+ref.Passage+1, end)
-				}
-			}
+			first, end := rowsOf(d, e, ref)
 			for row := first; row < end; row++ {
 				rows[row] = true
 			}
@@ -229,6 +222,20 @@ func scanVisible(top *Top, number int, s *Segment, d *segment.Directory, visible
 		top.Scan(number, &s.Block, row, row+1)
 	}
 	return true
+}
+
+// rowsOf returns the rows of a place in an entry that has its section; none if first is not below
+// end.
+func rowsOf(d *segment.Directory, entry int, ref lexical.Ref) (first, end int) {
+	if ref.Section < 0 {
+		e := d.Entry(entry)
+		return e.FirstPassage, e.FirstPassage + e.Passages
+	}
+	first, end = d.PassagesOf(entry, ref.Section)
+	if ref.Passage >= 0 {
+		first, end = first+ref.Passage, min(first+ref.Passage+1, end)
+	}
+	return first, end
 }
 
 func rounded(v []float32) []float32 {

@@ -47,14 +47,13 @@ func (v *MemoryVectors) ofInMemory(q PassagesQuery) (map[lexical.Ref][]float32, 
 			d := q.View.Segments[i].Directory
 			for _, e := range d.EntriesOf(ref.Version) {
 				known = true
-				if !visible[i].Has(e) || ref.Section < 0 || ref.Section >= d.Entry(e).Sections {
+				if !visible[i].Has(e) || ref.Section < 0 || ref.Passage < 0 || ref.Section >= d.Entry(e).Sections {
 					continue
 				}
 				if !s.Filled(e) {
 					return nil, errNotInMemory
 				}
-				first, end := d.PassagesOf(e, ref.Section)
-				if row := first + ref.Passage; row >= first && row < end {
+				if row, end := rowsOf(d, e, ref); row < end {
 					out[ref] = singles(s.Row(row))
 				}
 			}

@@ -96,7 +96,8 @@ func TestReaderShowsWhatIsLiveAndVisible(t *testing.T) {
 		}
 		members, err := reader.Members(t.Context(), p, f.collection, retrieval.At{Generation: 1}, []uuid.UUID{cluster, schema.NewID()})
 		check("members", 1, versionsOf(members[cluster]), err)
-		found, err := reader.VectorsOf(t.Context(), dense.PassagesQuery{Principal: p, Collection: f.collection, Generation: 1, Passages: passages})
+		found, err := reader.VectorsOf(t.Context(), dense.PassagesQuery{Principal: p, Collection: f.collection,
+			Generation: 1, Passages: passages})
 		check("vectors", 1, versionsOf(slices.Collect(maps.Keys(found))), err)
 	}
 	place, err := reader.CollectionState(t.Context(), f.a, f.collection)

@@ -236,7 +236,8 @@ func (f *fixture) sameVectors(t *testing.T, p schema.Principal, index *search.In
 	t.Helper()
 	everyone := p
 	everyone.Groups = []string{"legal", "hr", "board"}
-	hits, err := f.Nearest(t.Context(), dense.NearestQuery{Principal: everyone, Collection: f.collection, Space: space, Vector: make([]float32, dimension), K: 1000})
+	hits, err := f.Nearest(t.Context(), dense.NearestQuery{Principal: everyone, Collection: f.collection,
+		Space: space, Vector: make([]float32, dimension), K: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,13 +247,15 @@ func (f *fixture) sameVectors(t *testing.T, p schema.Principal, index *search.In
 	}
 	if len(hits) > 0 { // a passage and a section that do not exist
 		last := hits[len(hits)-1].Ref
-		q.Passages = append(q.Passages, lexical.Ref{Version: last.Version, Section: last.Section, Passage: 99}, lexical.Ref{Version: last.Version, Section: 99})
+		q.Passages = append(q.Passages, lexical.Ref{Version: last.Version, Section: last.Section, Passage: 99},
+			lexical.Ref{Version: last.Version, Section: 99})
 	}
 	want, err := f.VectorsOf(t.Context(), q)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if q.View, err = index.View(t.Context(), p.Tenant, f.collection, lexical.TermQuery{Unit: schema.UnitPassage, Groups: p.Groups}); err != nil {
+	asks := lexical.TermQuery{Unit: schema.UnitPassage, Groups: p.Groups}
+	if q.View, err = index.View(t.Context(), p.Tenant, f.collection, asks); err != nil {
 		t.Fatal(err)
 	}
 	for i, m := range memories {

@@ -20,7 +20,8 @@ const pairedSQL = `
 SELECT l.version_id, l.document_id, l.external_id, l.title, v.metadata, v.created_at, s.signature
 FROM (` + liveColumnsSQL + `unnest($4::uuid[]) AS candidate (id)
     CROSS JOIN LATERAL (
-        SELECT FROM document_signatures WHERE tenant_id = $1 AND version_id = candidate.id AND paired IS TRUE LIMIT 1) s` + isLiveOfSQL + `) l
+        SELECT FROM document_signatures
+        WHERE tenant_id = $1 AND version_id = candidate.id AND paired IS TRUE LIMIT 1) s` + isLiveOfSQL + `) l
 CROSS JOIN LATERAL (SELECT * FROM document_signatures WHERE tenant_id = $1 AND version_id = l.version_id LIMIT 1) s
 CROSS JOIN LATERAL (SELECT * FROM versions WHERE tenant_id = $1 AND id = l.version_id LIMIT 1) v`
 
