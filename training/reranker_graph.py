@@ -1,10 +1,11 @@
-"""Changes to the reranker's graph that give the same numbers in less time, and need neither training nor data.
+"""Changes to the reranker's graph that give the same numbers, but for rounding, in less time, and need neither training nor data.
 
     python3 reranker_graph.py ../models/default ../models/large    # changes the graph of packs that are there
 
 - Queries, keys and values are three products: one, and cutting its result into three, takes longer.
 - The input `spans`, one int64 that is 1 unless it is given, says whether start and end are wanted. With 0 the last layer computes the
   vector of the first token alone, which the scores are made from, and start and end are what masked tokens have.
+- Attention has two forms, and a run takes the one without a mask if nothing of its batch is masked.
 """
 
 import argparse
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
 import pack
 
@@ -37,6 +38,11 @@ class Graph:
     def users(self, name):
         return [node for node in self.graph.node if name in node.input]
 
+    def graphs(self):
+        """The graph and those within its nodes."""
+        yield self.graph
+        yield from (a.g for node in self.graph.node for a in node.attribute if a.type == AttributeProto.GRAPH)
+
     def constant(self, name, value):
         """Adds a constant, or finds the one of that name."""
         if name not in self.constants:
@@ -56,7 +62,7 @@ class Graph:
     def prune(self):
         """Takes out the nodes and the constants that no output needs."""
         while True:
-            used = {name for node in self.graph.node for name in node.input} | {o.name for o in self.graph.output}
+            used = {name for graph in self.graphs() for node in graph.node for name in node.input} | {o.name for o in self.graph.output}
             unused = [node for node in self.graph.node if used.isdisjoint(node.output)]
             if not unused:
                 break
@@ -67,7 +73,7 @@ class Graph:
 
 
 def layers(g):
-    """The attention of the layers, in their order."""
+    """The attention of the layers, in their order, as far as it is a node of the graph itself."""
     return [node for node in g.graph.node if node.op_type == "MultiHeadAttention"]
 
 
@@ -139,6 +145,29 @@ def spans_on_request(g):
     starts.input[0] = ends.input[0] = whole
 
 
+def attend_without_mask(g):
+    """Has a run in which nothing is masked leave the mask out of the attention, where adding it takes a quarter of the time."""
+    for number, attention in enumerate(layers(g)):
+        mask = attention.input[4]
+        if number == 0:
+            after = g.users(mask)[0]
+            g.insert(
+                after,
+                helper.make_node("ReduceMin", [mask], ["unmasked_least"], keepdims=0),
+                helper.make_node("Cast", ["unmasked_least"], ["unmasked"], to=TensorProto.BOOL),
+            )
+
+        def branch(form, inputs):
+            out = f"attention_{number}_{form}"
+            node = helper.make_node(attention.op_type, inputs, [out], domain=attention.domain)
+            node.attribute.extend(attention.attribute)
+            return helper.make_graph([node], out + "_graph", [], [helper.make_tensor_value_info(out, TensorProto.FLOAT, None)])
+
+        whole, masked = branch("whole", attention.input[:3]), branch("masked", attention.input)
+        g.insert(attention, helper.make_node("If", ["unmasked"], attention.output, then_branch=whole, else_branch=masked))
+        g.graph.node.remove(attention)
+
+
 def shorten(path):
     """Makes the changes to the graph in a file, as far as it is without them."""
     model = onnx.load(path)
@@ -146,6 +175,7 @@ def shorten(path):
     three_products(g)
     if not any(ASKING in node.output for node in g.graph.node):
         spans_on_request(g)
+    attend_without_mask(g)
     g.prune()
     onnx.checker.check_model(model)
     onnx.save(model, path)

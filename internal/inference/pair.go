@@ -35,6 +35,12 @@ func (p textPair) size() batch.Size {
 	return batch.Size{Cells: question + len(p.text), Text: len(p.question) + len(p.text), Group: question}
 }
 
+// exactSize is size for batches without padding.
+func (p textPair) exactSize() batch.Size {
+	n := len(p.question) + len(p.text)
+	return batch.Size{Cells: n, Text: n, Group: len(p.question)}
+}
+
 // pairResult is what a graph computes for a pair, as logits. The best answer span is in tokens of
 // the text, both ends included; without one, last < first.
 type pairResult struct {

@@ -52,6 +52,24 @@ func TestGroupsDoNotShareABatch(t *testing.T) {
 	})
 }
 
+// TestUnpaddedBatches: only items of the same size share a batch.
+func TestUnpaddedBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &recorder{}
+		q := queue(r, func(o *Options) { o.MaxItems, o.MaxCells, o.Unpadded = 8, 40, true })
+		defer q.pool.Close()
+		items := []item{{9, "a", nil}, {10, "b", nil}, {9, "c", nil}, {20, "d", nil}, {10, "e", nil}, {20, "f", nil}, {20, "g", nil}}
+		if err := q.Do(t.Context(), Caller{Lane: wire.LaneBulk}, items); err != nil {
+			t.Fatal(err)
+		}
+		got := r.names()
+		slices.Sort(got)
+		if !slices.Equal(got, []string{"ac", "be", "df", "g"}) {
+			t.Errorf("batches %v", got)
+		}
+	})
+}
+
 // TestABatchThatIsDueDoesNotWaitForAnotherGraphs: an interactive item whose batch is not due delays
 // only bulk.
 func TestABatchThatIsDueDoesNotWaitForAnotherGraphs(t *testing.T) {
