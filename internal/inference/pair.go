@@ -35,10 +35,10 @@ func (p textPair) size() batch.Size {
 	return batch.Size{Cells: question + len(p.text), Text: len(p.question) + len(p.text), Group: question}
 }
 
-// exactSize is size for batches without padding.
+// exactSize groups pairs by both lengths, so that batches have no padding.
 func (p textPair) exactSize() batch.Size {
 	n := len(p.question) + len(p.text)
-	return batch.Size{Cells: n, Text: n, Group: len(p.question)}
+	return batch.Size{Cells: n, Text: n, Group: len(p.question)<<16 + len(p.text)}
 }
 
 // pairResult is what a graph computes for a pair, as logits. The best answer span is in tokens of

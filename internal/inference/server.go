@@ -189,12 +189,11 @@ func (s *service) openQueues(o ServerOptions) {
 		s.scoring = batch.New(s.pool, options("pair", o.PairTokens), textPair.size, m.score)
 	}
 	if m := s.model.reranker; m != nil {
-		reranker, size := options("reranker", o.RerankTokens), textPair.size
+		size := textPair.size
 		if s.model.provider != CUDA {
-			// Padding takes a core's time, and so does the mask that it needs.
-			reranker.Unpadded, size = true, textPair.exactSize
+			size = textPair.exactSize // padding takes a core's time, and so does the mask that it needs
 		}
-		s.reranking = batch.New(s.pool, reranker, size, m.score)
+		s.reranking = batch.New(s.pool, options("reranker", o.RerankTokens), size, m.score)
 	}
 	if m := s.model.linker; m != nil {
 		s.linking = batch.New(s.pool, options("linker", o.LinkPassages), window.size, m.computeAttention)

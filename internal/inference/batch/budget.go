@@ -14,7 +14,7 @@ const (
 	// 4,000), and requests that arrive meanwhile wait until the batch is done.
 	PairTokens = 1 << 10
 	// RerankTokens is the same for the reranker, which takes ten times as long and gains little
-	// from larger batches (BenchmarkRerankRun: a sixth from 4 pairs of 140 tokens, and nothing from
-	// more). A batch takes no longer than a long pair, which runs alone.
+	// from batches (docs/request-cost.md). A batch takes no longer than a long pair, which runs
+	// alone.
 	RerankTokens = 384
 )

@@ -52,12 +52,14 @@ func TestGroupsDoNotShareABatch(t *testing.T) {
 	})
 }
 
-// TestUnpaddedBatches: only items of the same size share a batch.
+// TestUnpaddedBatches: with a group for each size, only items of the same size share a batch.
 func TestUnpaddedBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		pool := NewPool(1)
+		defer pool.Close()
 		r := &recorder{}
-		q := queue(r, func(o *Options) { o.MaxItems, o.MaxCells, o.Unpadded = 8, 40, true })
-		defer q.pool.Close()
+		q := New(pool, Options{Graph: "test", MaxItems: 8, MaxCells: 40, Wait: time.Millisecond},
+			func(i item) Size { return Size{Cells: i.tokens, Text: i.tokens, Group: i.tokens} }, r.run)
 		items := []item{{9, "a", nil}, {10, "b", nil}, {9, "c", nil}, {20, "d", nil}, {10, "e", nil}, {20, "f", nil}, {20, "g", nil}}
 		if err := q.Do(t.Context(), Caller{Lane: wire.LaneBulk}, items); err != nil {
 			t.Fatal(err)

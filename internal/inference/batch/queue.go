@@ -28,7 +28,6 @@ type Options struct {
 	Graph    string        // names the queue in metrics and spans
 	MaxItems int           // most items of a batch
 	MaxCells int           // most tokens of a batch, padding included; a longer item runs alone
-	Unpadded bool          // the items of a batch have the same size
 	Wait     time.Duration // longest time that an item waits for its batch to fill
 }
 
@@ -245,7 +244,7 @@ func (q *Queue[T]) batchAround(waiting []entry[T], first int) (from, to int) {
 		cells := count * longest
 		padded := cells - sum
 		return count <= q.options.MaxItems && cells <= q.options.MaxCells &&
-			(padded == 0 || !q.options.Unpadded && (padded <= freePadding || float64(padded) <= maxPadding*float64(cells)))
+			(padded <= freePadding || float64(padded) <= maxPadding*float64(cells))
 	}
 	for {
 		count, longest := to-from, waiting[to-1].size.Cells
