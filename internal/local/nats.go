@@ -139,7 +139,7 @@ func (n *NATS) start(ctx context.Context) (_ lifecycle.Run, err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = lock.Close()
+			_ = lock.release()
 		}
 	}()
 	srv, err := n.serve(ctx)
@@ -154,7 +154,7 @@ func (n *NATS) start(ctx context.Context) (_ lifecycle.Run, err error) {
 	go func() {
 		defer close(done)
 		failure = n.watch(watching, srv)
-		failure = errors.Join(failure, lock.Close())
+		failure = errors.Join(failure, lock.release())
 	}()
 	return lifecycle.Run{Done: done, Err: func() error { return failure }, Stop: func(context.Context) error {
 		// Shutting down flushes the streams and closes the connections. It takes milliseconds and

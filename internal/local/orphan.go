@@ -17,20 +17,33 @@ import (
 	"time"
 )
 
+// dirLock is the lock of a directory.
+type dirLock struct{ file *os.File }
+
 // lockDir locks the lock file in dir. The kernel releases the lock when this process dies.
-func lockDir(dir string) (*os.File, error) {
+func lockDir(dir string) (dirLock, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("locking %s: %w", dir, err)
+		return dirLock{}, fmt.Errorf("locking %s: %w", dir, err)
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		_ = f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%s is %w", dir, ErrInUse)
+			return dirLock{}, fmt.Errorf("%s is %w", dir, ErrInUse)
 		}
-		return nil, fmt.Errorf("locking %s: %w", dir, err)
+		return dirLock{}, fmt.Errorf("locking %s: %w", dir, err)
 	}
-	return f, nil
+	return dirLock{file: f}, nil
+}
+
+// release unlocks the directory. To close the file is not enough: a process that is being started
+// has a copy of its descriptor until it runs its program, and a copy keeps the lock.
+func (l dirLock) release() error {
+	err := syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN)
+	if err = errors.Join(err, l.file.Close()); err != nil {
+		return fmt.Errorf("unlocking %s: %w", l.file.Name(), err)
+	}
+	return nil
 }
 
 // endOrphan ends the process named in pidFile, if it is running and its command line contains mark,

@@ -146,7 +146,7 @@ func (p *Postgres) start(ctx context.Context) (_ lifecycle.Run, err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = lock.Close()
+			_ = lock.release()
 		}
 	}()
 	user, err := serverAccount()
@@ -179,14 +179,14 @@ func (p *Postgres) start(ctx context.Context) (_ lifecycle.Run, err error) {
 
 // childRun returns the lifecycle run of a child. It releases the directory's lock when the child
 // ends.
-func childRun(c *child, lock *os.File) lifecycle.Run {
+func childRun(c *child, lock dirLock) lifecycle.Run {
 	done := make(chan struct{})
 	asked := make(chan struct{})
 	var failure error
 	go func() {
 		defer close(done)
 		<-c.done
-		_ = lock.Close()
+		_ = lock.release()
 		select {
 		case <-asked:
 		default:

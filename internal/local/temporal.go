@@ -119,7 +119,7 @@ func (t *Temporal) start(ctx context.Context) (_ lifecycle.Run, err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = lock.Close()
+			_ = lock.release()
 		}
 	}()
 	program, err := FindTemporal()
