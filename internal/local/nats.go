@@ -43,6 +43,7 @@ type NATS struct {
 	opts     NATSOptions
 	password string
 	seeds    map[wire.Program][]byte
+	ran      bool // a server has had the port; only serve uses it
 
 	mu      sync.Mutex
 	port    int
@@ -171,6 +172,11 @@ func (n *NATS) serve(ctx context.Context) (*server.Server, error) {
 	if port == 0 {
 		port = server.RANDOM_PORT
 	}
+	if n.ran {
+		if err := awaitPort(ctx, port); err != nil {
+			return nil, err
+		}
+	}
 	programs, err := n.programs()
 	if err != nil {
 		return nil, fmt.Errorf("users of programs: %w", err)
@@ -212,6 +218,7 @@ func (n *NATS) serve(ctx context.Context) (*server.Server, error) {
 	n.mu.Lock()
 	n.port = srv.Addr().(*net.TCPAddr).Port
 	n.mu.Unlock()
+	n.ran = true
 	return srv, nil
 }
 

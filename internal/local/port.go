@@ -53,7 +53,8 @@ func taken(port int) bool {
 }
 
 // awaitPort waits at most ten seconds until a server's port is free: a process of a killed server
-// may still have it for a moment.
+// may still have it for a moment. So may a process that is being started: until it runs its program
+// it has copies of this process's descriptors.
 func awaitPort(ctx context.Context, port int) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
