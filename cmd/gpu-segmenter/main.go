@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/inference"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/memory"
 	"github.com/sluice-rag/sluice/internal/telemetry"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -71,6 +72,7 @@ func run() error {
 		return err
 	}
 	slog.SetDefault(log)
+	memory.KeepHeadroom()
 
 	ctx := context.Background()
 	if s.WithParent {

@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/memory"
 	"github.com/sluice-rag/sluice/internal/receipt"
 	"github.com/sluice-rag/sluice/internal/signature"
 	"github.com/sluice-rag/sluice/internal/source/seal"
@@ -57,6 +58,7 @@ type serveCommand struct {
 func (*serveCommand) handlesSignals() {}
 
 func (c *serveCommand) Run(ctx context.Context) error {
+	memory.KeepHeadroom()
 	if err := config.Require([2]string{"SLUICE_DATABASE_URL", c.DatabaseURL}, [2]string{"SLUICE_NATS_URL", c.NATSURL}); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/local"
+	"github.com/sluice-rag/sluice/internal/memory"
 	"github.com/sluice-rag/sluice/internal/telemetry"
 )
 
@@ -63,6 +64,7 @@ const serversGrace = 20 * time.Second
 func (*upCommand) handlesSignals() {}
 
 func (c *upCommand) Run(ctx context.Context) error {
+	memory.KeepHeadroom()
 	u, service, err := c.service(ctx, "up")
 	if err != nil {
 		return err

@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/memory"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/telemetry"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -72,6 +73,7 @@ func run[R any](w Worker, args []string, options ...kong.Option) error {
 	if err != nil {
 		return err
 	}
+	memory.KeepHeadroom()
 	return command.Run()
 }
 

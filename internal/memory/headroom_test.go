@@ -1,0 +1,39 @@
+package memory
+
+import (
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+func TestHeadroomDelaysCollectionsAndTakesNoMemory(t *testing.T) {
+	const bytes = 256 << 20
+	before := resident(t)
+	keep(bytes)
+	defer func() { headroom = nil }()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	if m.NextGC < 2*bytes {
+		t.Errorf("the next collection is at %d bytes, want at least %d", m.NextGC, 2*bytes)
+	}
+	if grown := resident(t) - before; grown > bytes/8 {
+		t.Errorf("the process grew by %d bytes", grown)
+	}
+}
+
+// resident returns the bytes of this process that are in memory.
+func resident(t *testing.T) int64 {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		t.Skipf("this system does not say what a process uses: %v", err)
+	}
+	pages, err := strconv.ParseInt(strings.Fields(string(text))[1], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages * int64(os.Getpagesize())
+}
