@@ -72,6 +72,24 @@ func TestUnpaddedBatches(t *testing.T) {
 	})
 }
 
+// TestTheLongestItemOfARequestGoesFirst: if it went last, one worker would do it while the others
+// have nothing to do.
+func TestTheLongestItemOfARequestGoesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := NewPool(1)
+		defer pool.Close()
+		r := &recorder{}
+		q := queueOf(pool, r, func(o *Options) { o.MaxItems = 1 })
+		items := []item{{9, "d", nil}, {30, "a", nil}, {9, "e", nil}, {10, "c", nil}, {20, "b", nil}}
+		if err := q.Do(t.Context(), Caller{Lane: wire.LaneBulk}, items); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.names(); !slices.Equal(got, []string{"a", "b", "c", "d", "e"}) {
+			t.Errorf("batches %v", got)
+		}
+	})
+}
+
 // TestABatchThatIsDueDoesNotWaitForAnotherGraphs: an interactive item whose batch is not due delays
 // only bulk.
 func TestABatchThatIsDueDoesNotWaitForAnotherGraphs(t *testing.T) {

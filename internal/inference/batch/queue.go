@@ -196,10 +196,17 @@ func (q *Queue[T]) untilDue(lane int, now time.Time) time.Duration {
 	return max(0, company-now.Sub(arrived))
 }
 
-// take implements source.
+// take implements source. The longest item of a request goes first, so that workers that share the
+// request are done at about the same time.
 func (q *Queue[T]) take(lane int, r *request, now time.Time) (run func()) {
 	waiting := q.waiting[lane]
-	from, to := q.batchAround(waiting, slices.IndexFunc(waiting, func(e entry[T]) bool { return e.request == r }))
+	longest := -1
+	for i, e := range waiting {
+		if e.request == r && (longest < 0 || e.size.Cells > waiting[longest].size.Cells) {
+			longest = i
+		}
+	}
+	from, to := q.batchAround(waiting, longest)
 	found := slices.Clone(waiting[from:to])
 	q.waiting[lane] = slices.Delete(waiting, from, to)
 	q.metrics.depth(lane, -len(found))
