@@ -243,7 +243,7 @@ def section(folder, settings, tolerance):
     return f"""\
 # The same inputs and outputs as pair's, by a transformer: six layers of all-MiniLM-L6-v2, trained as the pair model is. It has BERT's
 # vocabulary; the graph puts [CLS] and [SEP] around both texts. Weights and products have eight bits: tolerance is how far scores were
-# from the fp32 original's on the goldens.
+# from the fp32 original's on the goldens. Without spans the scores are those of its scorer (training/reranker_scorer.py).
 reranker:
 {pack.file_lines(folder, "reranker.onnx")}  scripts: [Latin]
   tolerance: {tolerance:.2f}

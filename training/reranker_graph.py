@@ -3,8 +3,6 @@
     python3 reranker_graph.py ../models/default ../models/large    # changes the graph of packs that are there
 
 - Queries, keys and values are three products: one, and cutting its result into three, takes longer.
-- The input `spans`, one int64 that is 1 unless it is given, says whether start and end are wanted. With 0 the last layer computes the
-  vector of the first token alone, which the scores are made from, and start and end are what masked tokens have.
 - Attention has two forms, and a run takes the one without a mask if nothing of its batch is masked.
 """
 
@@ -21,8 +19,6 @@ import pack
 PARTS = ("query", "key", "value")
 # What a product of ONNX Runtime's, MatMulIntegerToFloat, has an entry of for each of its columns, by its number among the inputs.
 COLUMNS = {1: "weight_quantized", 3: "weight_scale", 5: "weight_zero_point", 6: "bias"}
-# The last layer's input as its queries are computed from it.
-ASKING = "last_tokens_quantized"
 
 
 class Graph:
@@ -35,13 +31,12 @@ class Graph:
     def maker(self, name):
         return next(node for node in self.graph.node if name in node.output)
 
-    def users(self, name):
-        return [node for node in self.graph.node if name in node.input]
-
     def graphs(self):
-        """The graph and those within its nodes."""
-        yield self.graph
-        yield from (a.g for node in self.graph.node for a in node.attribute if a.type == AttributeProto.GRAPH)
+        """The graph and all those within its nodes."""
+        found = [self.graph]
+        for graph in found:
+            found.extend(a.g for node in graph.node for a in node.attribute if a.type == AttributeProto.GRAPH)
+        return found
 
     def constant(self, name, value):
         """Adds a constant, or finds the one of that name."""
@@ -49,10 +44,6 @@ class Graph:
             self.constants[name] = numpy_helper.from_array(np.asarray(value), name)
             self.graph.initializer.append(self.constants[name])
         return name
-
-    def integers(self, value):
-        """The constant [value]."""
-        return self.constant(f"integers_{value}", np.array([value], np.int64))
 
     def insert(self, before, *nodes):
         at = list(self.graph.node).index(before)
@@ -70,6 +61,16 @@ class Graph:
                 self.graph.node.remove(node)
         for constant in [i for i in self.graph.initializer if i.name not in used]:
             self.graph.initializer.remove(constant)
+
+
+def hidden(number):
+    """The name of what so many layers make of the tokens, in fp32; with _quantized it is in eight bits."""
+    return f"/bert/layers.{number - 1}/norm2/LayerNormalization_output_0"
+
+
+def mask(g):
+    """The name of the mask of all tokens, in a graph that attend_without_mask changed."""
+    return g.maker("unmasked_least").input[0]
 
 
 def layers(g):
@@ -91,58 +92,6 @@ def three_products(g):
                 inputs[at] = g.constant(f"bert.layers.{number}.{part}.{kind}", columns)
             g.insert(product, helper.make_node(product.op_type, inputs, [cut.output[0]], domain=product.domain))
             g.graph.node.remove(cut)
-
-
-def limit_last_layer(g, rows):
-    """Has the last layer compute the vectors of the first tokens alone; rows: the name of their number."""
-    query = g.maker(layers(g)[-1].input[0])
-    tokens = g.maker(query.input[0]).input[0]
-    after = next(node for node in g.users(tokens) if node.op_type == "Sum")
-    zero, one = g.integers(0), g.integers(1)
-    g.insert(
-        query,
-        helper.make_node("Slice", [query.input[0], zero, rows, one], [ASKING]),
-        helper.make_node("Slice", [tokens, zero, rows, one], ["last_tokens"]),
-    )
-    query.input[0] = ASKING
-    after.input[list(after.input).index(tokens)] = "last_tokens"
-
-
-def spans_on_request(g):
-    """Gives the reranker the input spans."""
-    g.graph.input.append(helper.make_tensor_value_info("spans", TensorProto.INT64, [1]))
-    g.constant("spans", np.ones(1, np.int64))
-    zero, one, two = g.integers(0), g.integers(1), g.integers(2)
-    limit_last_layer(g, "spans_rows")
-    first = g.maker(ASKING)
-    tokens = g.maker("last_tokens").input[0]
-    g.insert(
-        first,
-        helper.make_node("Shape", [tokens], ["spans_shape"]),
-        helper.make_node("Slice", ["spans_shape", one, two], ["spans_tokens"]),
-        helper.make_node("Sub", ["spans_tokens", one], ["spans_others"]),
-        helper.make_node("Mul", ["spans_others", "spans"], ["spans_wanted"]),
-        helper.make_node("Add", ["spans_wanted", one], ["spans_rows"]),
-    )
-
-    # Start and end: of the text's tokens that the last layer computed, which are none or all, and what masked tokens have for the others.
-    starts, ends = g.maker("start"), g.maker("end")
-    both = g.maker(starts.input[0])
-    mask = next(name for name in both.input if g.maker(name).op_type == "Mul")
-    g.insert(
-        both,
-        helper.make_node("Shape", ["text_mask"], ["spans_text"]),
-        helper.make_node("Slice", ["spans_text", one, two], ["spans_width"]),
-        helper.make_node("Mul", ["spans_width", "spans"], ["spans_read"]),
-        helper.make_node("Slice", [mask, zero, "spans_read", one], ["spans_mask"]),
-        helper.make_node("Sub", ["spans_width", "spans_read"], ["spans_unread"]),
-        helper.make_node("Concat", [zero, zero, zero, zero, "spans_unread", zero], ["spans_pads"], axis=0),
-    )
-    both.input[list(both.input).index(mask)] = "spans_mask"
-    whole = both.output[0] + "_whole"
-    masked = next(name for name in g.maker(mask).input if g.maker(name).op_type == "Constant")
-    g.insert(starts, helper.make_node("Pad", [both.output[0], "spans_pads", masked], [whole]))
-    starts.input[0] = ends.input[0] = whole
 
 
 def attend_without_mask(g):
@@ -174,8 +123,6 @@ def shorten(path):
     model = onnx.load(path)
     g = Graph(model.graph)
     three_products(g)
-    if not any(ASKING in node.output for node in g.graph.node):
-        spans_on_request(g)
     attend_without_mask(g)
     g.prune()
     onnx.checker.check_model(model)

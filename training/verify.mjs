@@ -94,13 +94,19 @@ for (const graphName of ['pair', 'reranker'].filter((name) => goldens[name])) {
   const judge = async (what, rows) => {
     const [questionIds, questionMask] = padded(rows.map((g) => g.question_ids))
     const [textIds, textMask] = padded(rows.map((g) => g.text_ids))
-    const got = await graph.run({ question_ids: questionIds, question_mask: questionMask, text_ids: textIds, text_mask: textMask })
+    const inputs = { question_ids: questionIds, question_mask: questionMask, text_ids: textIds, text_mask: textMask }
+    const got = await graph.run(inputs)
     const width = textIds.dims[1]
     rows.forEach((g, r) => {
       compare(`${what} ${r}, scores`, got.scores.data.slice(3 * r, 3 * r + 3), g.scores, tolerance)
       for (const name of ['start', 'end']) {
         compare(`${what} ${r}, ${name}`, got[name].data.slice(r * width, r * width + g.text_ids.length), g[name], tolerance)
       }
+    })
+    if (!rows.some((g) => g.scores_without_spans)) return
+    const { scores } = await graph.run({ ...inputs, spans: new ort.Tensor('int64', [0n], [1]) })
+    rows.forEach((g, r) => {
+      if (g.scores_without_spans) compare(`${what} ${r}, without spans`, scores.data.slice(3 * r, 3 * r + 3), g.scores_without_spans, tolerance)
     })
   }
   // Pairs of all questions in one padded batch, then one by one.

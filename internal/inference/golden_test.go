@@ -11,6 +11,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sluice-rag/sluice/internal/inference/batch"
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -55,6 +56,7 @@ type goldenPair struct {
 	QuestionIDs        []int32 `json:"question_ids"`
 	TextIDs            []int32 `json:"text_ids"`
 	Scores, Start, End []float32
+	WithoutSpans       []float32 `json:"scores_without_spans"` // empty: the same as Scores
 }
 
 func readGoldens(t *testing.T) (g goldens) {
@@ -148,21 +150,20 @@ func TestGoldenPairs(t *testing.T) {
 	t.Run("reranker", func(t *testing.T) { goldenPairs(t, m.reranker, m.manifest.Reranker, g.Reranker) })
 }
 
-// TestScoresAreTheSameWithoutSpans: the shipped reranker computes start and end only on request.
-// What a batch asks for must not change a score, and who asks must get the answer.
-func TestScoresAreTheSameWithoutSpans(t *testing.T) {
+// TestGoldenScoresWithoutSpans: without spans the shipped reranker reads fewer layers, and its
+// scores are near those with spans. In a batch that asks for some, who asks gets the same as alone.
+func TestGoldenScoresWithoutSpans(t *testing.T) {
 	m, g := open(t), readGoldens(t)
 	if model, ok := m.reranker.(*headedPair); !ok || !model.onRequest {
 		t.Fatalf("the shipped reranker has no input spans: %T", m.reranker)
 	}
+	rows := slices.DeleteFunc(g.Reranker, func(p goldenPair) bool { return len(p.TextIDs) == 0 })
 	read := func(spans ...bool) []*pairResult {
 		var pairs []textPair
 		var results []*pairResult
-		for i, p := range g.Reranker {
-			if len(p.TextIDs) > 0 {
-				results = append(results, &pairResult{})
-				pairs = append(pairs, textPair{question: p.QuestionIDs, text: p.TextIDs, spans: spans[i%len(spans)], result: results[len(results)-1]})
-			}
+		for i, p := range rows {
+			results = append(results, &pairResult{})
+			pairs = append(pairs, textPair{question: p.QuestionIDs, text: p.TextIDs, spans: spans[i%len(spans)], result: results[i]})
 		}
 		if err := m.reranker.score(t.Context(), pairs); err != nil {
 			t.Fatal(err)
@@ -170,21 +171,48 @@ func TestScoresAreTheSameWithoutSpans(t *testing.T) {
 		return results
 	}
 	all, none, some := read(true), read(false), read(false, true)
-	for i, want := range all {
-		for _, got := range []*pairResult{none[i], some[i]} {
-			if got.relevance != want.relevance || got.hasAnswer != want.hasAnswer || got.llmPrefer != want.llmPrefer {
-				t.Errorf("pair %d: scores %+v, with spans %+v", i, got, want)
-			}
-		}
-		if got := none[i]; got.last >= got.first {
+	const near = 1.5 // the mean distance of relevance with and without spans, as a logit
+	var apart float64
+	for i, p := range rows {
+		got := none[i]
+		within(t, m.manifest.Reranker.Tolerance, "scores without spans of "+p.Text[:min(40, len(p.Text))],
+			[]float32{got.relevance, got.hasAnswer, got.llmPrefer}, p.WithoutSpans)
+		apart += math.Abs(float64(got.relevance - all[i].relevance))
+		if got.last >= got.first {
 			t.Errorf("pair %d has an answer that nobody asked for: %+v", i, got)
 		}
-		if got := some[i]; got.last >= got.first && (got.first != want.first || got.last != want.last || got.span != want.span) {
+		want, got := all[i], some[i]
+		if got.relevance != want.relevance || got.hasAnswer != want.hasAnswer {
+			t.Errorf("pair %d: scores %+v beside pairs without spans, %+v alone", i, got, want)
+		}
+		if got.last >= got.first && (got.first != want.first || got.last != want.last || got.span != want.span) {
 			t.Errorf("pair %d: answer %+v beside pairs without, %+v alone", i, got, want)
 		}
 	}
+	if apart /= float64(len(rows)); apart == 0 || apart > near {
+		t.Errorf("without spans relevance is %.2f off on average; want more than 0 and at most %.2f", apart, near)
+	}
 	if !slices.ContainsFunc(some, func(r *pairResult) bool { return r.last >= r.first }) {
 		t.Error("no pair that asked has an answer")
+	}
+}
+
+// TestPairsWithSpansHaveBatchesOfTheirOwn: otherwise what else is in a batch would change a score.
+func TestPairsWithSpansHaveBatchesOfTheirOwn(t *testing.T) {
+	for name, size := range map[string]func(textPair) batch.Size{"padded": textPair.size, "exact": textPair.exactSize} {
+		groups := map[int]bool{}
+		for questions := range 9 {
+			for texts := range 9 {
+				pair := textPair{question: make([]int32, questions+1), text: make([]int32, texts+1)}
+				groups[size(pair).Group] = true
+			}
+		}
+		for questions := range 9 {
+			pair := textPair{question: make([]int32, questions+1), text: make([]int32, 1), spans: true}
+			if groups[size(pair).Group] {
+				t.Errorf("%s: a pair with spans, and a question of %d tokens, shares a group with others", name, questions+1)
+			}
+		}
 	}
 }
 

@@ -32,13 +32,22 @@ type textPair struct {
 func (p textPair) size() batch.Size {
 	const step = 4
 	question := (len(p.question) + step - 1) / step * step
-	return batch.Size{Cells: question + len(p.text), Text: len(p.question) + len(p.text), Group: question}
+	return batch.Size{Cells: question + len(p.text), Text: len(p.question) + len(p.text), Group: p.group(question)}
 }
 
 // exactSize groups pairs by both lengths, so that batches have no padding.
 func (p textPair) exactSize() batch.Size {
 	n := len(p.question) + len(p.text)
-	return batch.Size{Cells: n, Text: n, Group: len(p.question)<<16 + len(p.text)}
+	return batch.Size{Cells: n, Text: n, Group: p.group(len(p.question)<<16 + len(p.text))}
+}
+
+// group returns a group for each n and for pairs with and without spans: a graph may read fewer
+// layers for a batch without spans, and what else is in a batch must not change a score.
+func (p textPair) group(n int) int {
+	if p.spans {
+		return 2*n + 1
+	}
+	return 2 * n
 }
 
 // pairResult is what a graph computes for a pair, as logits. The best answer span is in tokens of
@@ -67,7 +76,8 @@ type pairModel interface {
 
 // headedPair is a graph that training/ exports: it has separate inputs for questions and texts, and
 // outputs three scores, start and end, and perhaps the features that the labels among the scores
-// are computed from. It may have the input spans: with 0 it leaves start and end out, in less time.
+// are computed from. It may have the input spans: with 0 it leaves start and end out and may
+// estimate the scores, in less time.
 type headedPair struct {
 	*graph
 	section   string // of the manifest

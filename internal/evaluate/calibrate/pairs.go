@@ -178,7 +178,8 @@ func (r *run) scores(ctx context.Context, by func(context.Context, wire.Lane, st
 
 func scoreTexts(ctx context.Context, by func(context.Context, wire.Lane, string, []string, bool) ([]wire.PairScore, string, error),
 	question string, texts []string) ([]wire.PairScore, error) {
-	scores, _, err := by(ctx, wire.LaneBulk, question, texts, false)
+	// With spans, as answers are read: without them a reranker may estimate the scores.
+	scores, _, err := by(ctx, wire.LaneBulk, question, texts, true)
 	if err == nil && len(scores) != len(texts) {
 		err = fmt.Errorf("the model server gave %d scores for %d texts", len(scores), len(texts))
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"github.com/sluice-rag/sluice/internal/retrieval/plan"
 	"github.com/sluice-rag/sluice/internal/retrieval/run"
 	"github.com/sluice-rag/sluice/schema"
@@ -47,6 +49,15 @@ func TestTheRerankerReadsTheBestOfThePairModel(t *testing.T) {
 
 	got = c.run(t, "- lexical\n- score: {model: reranker, by: has_answer}\n- gradient: {min_k: 1, g: 1, score: reranker.relevance}")
 	want(t, "by a logit of the reranker", []any{got.Candidates[0].Score, got.Context}, []any{4.5, []int{0, 1}})
+}
+
+// TestOnlyQuestionsAreRerankedWithSpans: a search needs scores alone, which take less time.
+func TestOnlyQuestionsAreRerankedWithSpans(t *testing.T) {
+	c := reranked([]float32{1, 4}, []float32{9, -2})
+	const stages = "- lexical\n- score: {model: reranker}"
+	c.run(t, stages)
+	c.run(t, stages, func(q *wire.SearchQuery) { q.Question = uuid.New() })
+	want(t, "a search, then a question, with spans", c.readers.spans, []bool{false, true})
 }
 
 // TestTheContextAloneIsReranked: after a selecting stage, as in the last line of ChunkRAG's

@@ -32,6 +32,7 @@ type scriptedReaders struct {
 	infos     int
 	scored    [][]string // texts of each request
 	reranked  [][]string
+	spans     []bool // whether the reranker was asked for them
 	fused     [][]string
 	questions []string
 	tokens    int
@@ -85,8 +86,8 @@ func (r *scriptedReaders) ScoreWithFeatures(ctx context.Context, lane wire.Lane,
 	return out, err
 }
 
-func (r *scriptedReaders) Rerank(_ context.Context, _ wire.Lane, question string, texts []string, _ bool) ([]wire.PairScore, string, error) {
-	r.reranked, r.questions = append(r.reranked, texts), append(r.questions, question)
+func (r *scriptedReaders) Rerank(_ context.Context, _ wire.Lane, question string, texts []string, answers bool) ([]wire.PairScore, string, error) {
+	r.reranked, r.questions, r.spans = append(r.reranked, texts), append(r.questions, question), append(r.spans, answers)
 	f := r.rerank
 	if f == nil {
 		f = r.score

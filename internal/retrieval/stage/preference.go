@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/google/uuid"
+
 	"github.com/sluice-rag/sluice/internal/preference"
 	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/schema"
@@ -79,7 +81,10 @@ func (t *Task) trainedPreferences(ctx context.Context) ([]retrieval.Preference, 
 // trained, and name describes whose it is. own are the scores as the graph returns them.
 func (t *Task) ask(ctx context.Context, graph string, texts []string, prefers bool) (scores, own []wire.PairScore, model, name string, err error) {
 	if graph == wire.GraphReranker {
-		scores, model, err = t.Readers.Rerank(ctx, wire.LaneInteractive, t.query.Text, texts, false)
+		// A question's texts are read with spans, as its answer will be. A search needs their order
+		// alone: without spans the reranker gives scores that are good enough for it, in less time.
+		spans := t.query.Question != uuid.Nil
+		scores, model, err = t.Readers.Rerank(ctx, wire.LaneInteractive, t.query.Text, texts, spans)
 		return scores, scores, model, "", err
 	}
 	var learnt []retrieval.Preference
