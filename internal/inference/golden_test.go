@@ -171,7 +171,7 @@ func TestGoldenScoresWithoutSpans(t *testing.T) {
 		return results
 	}
 	all, none, some := read(true), read(false), read(false, true)
-	const near = 1.5 // the mean distance of relevance with and without spans, as a logit
+	const most = 1.5 // of the mean distance of relevance with and without spans, as a logit
 	var apart float64
 	for i, p := range rows {
 		got := none[i]
@@ -189,8 +189,8 @@ func TestGoldenScoresWithoutSpans(t *testing.T) {
 			t.Errorf("pair %d: answer %+v beside pairs without, %+v alone", i, got, want)
 		}
 	}
-	if apart /= float64(len(rows)); apart == 0 || apart > near {
-		t.Errorf("without spans relevance is %.2f off on average; want more than 0 and at most %.2f", apart, near)
+	if apart /= float64(len(rows)); apart == 0 || apart > most {
+		t.Errorf("without spans relevance is %.2f off on average; want more than 0 and at most %.2f", apart, most)
 	}
 	if !slices.ContainsFunc(some, func(r *pairResult) bool { return r.last >= r.first }) {
 		t.Error("no pair that asked has an answer")

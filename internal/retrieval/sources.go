@@ -66,7 +66,7 @@ type Readers interface {
 	// ScoreWithFeatures is Score with the features from which the pair model's labels are computed,
 	// if its graph returns them.
 	ScoreWithFeatures(ctx context.Context, lane wire.Lane, question string, texts []string) (wire.ScoresWithFeatures, error)
-	// Rerank is Score with the pack's reranker.
+	// Rerank is Score with the pack's reranker, which may estimate the scores without answers.
 	Rerank(ctx context.Context, lane wire.Lane, question string, texts []string, answers bool) (scores []wire.PairScore, model string, err error)
 	// Fuse reads all texts together and scores how much an answer would draw on each. Each text is
 	// represented by tokens of its tokens, and with withQuestion also by tokens of the question.

@@ -172,7 +172,8 @@ type ScoreRequest struct {
 	Deadline time.Time `json:"deadline,omitzero"`
 	Question string    `json:"question"`
 	Texts    []string  `json:"texts"`
-	// Answers asks for the span of each text that answers best.
+	// Answers asks for the span of each text that answers best. Without it a reranker may estimate
+	// the scores.
 	Answers bool `json:"answers,omitempty"`
 	// Graph is the graph that scores: GraphPair, which is the default, or GraphReranker.
 	Graph string `json:"graph,omitempty"`
