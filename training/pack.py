@@ -11,6 +11,13 @@ def file_lines(folder, name):
     return f"  file: {name}\n  sha256: {digest}\n"
 
 
+def put_hash(folder, name):
+    """Writes the hash of a file that is another now."""
+    path = folder / "manifest.yaml"
+    lines = re.compile(rf"^  file: {re.escape(name)}\n  sha256: .*\n", re.MULTILINE)
+    path.write_text(lines.sub(file_lines(folder, name), path.read_text(encoding="utf-8")), encoding="utf-8")
+
+
 def put_section(folder, name, text, version=None):
     """Writes a section, with the comment lines before it, in place of the old one or behind the others."""
     path = folder / "manifest.yaml"

@@ -19,7 +19,6 @@ import wordpiece
 from pair_data import HELD_OUT, TRAIN, Data
 from pair_measure import measure
 from pair_model import MASKED, Pair, initial
-from pair_prepare import KINDS
 
 BLOCK = 24  # batches that are sorted by length together
 
@@ -100,9 +99,7 @@ def train(args):
     )
     bases = [group["lr"] for group in optimizer.param_groups]
     reading = data.asked(TRAIN, spans_only=True)
-    ranking = data.asked(TRAIN)
-    medical = data.kind[data.gold[ranking]] == sorted(set(KINDS.values())).index("medquad")
-    ranking = ranking[~medical | (np.random.default_rng(args.seed).random(len(ranking)) < args.medical)]
+    ranking = data.with_fewer_medical(data.asked(TRAIN), args.medical, args.seed)
     print(f"{len(reading)} questions with spans, {len(ranking)} in all; {sum(p.numel() for p in rest)} weights beside the table", flush=True)
 
     checkpoint, step = args.work / "pair.pt", 0

@@ -6,7 +6,7 @@ import torch
 import bm25
 import corpora
 import wordpiece
-from pair_prepare import HELD_OUT, LABEL, TRAIN  # noqa: F401 - the names of the splits belong to the data
+from pair_prepare import HELD_OUT, KINDS, LABEL, TRAIN  # noqa: F401 - the names of the splits belong to the data
 
 QUESTION_TOKENS, TEXT_TOKENS = 64, 384
 
@@ -42,6 +42,11 @@ class Data:
     def asked(self, split, spans_only=False):
         keep = self.split[self.gold] == split
         return np.flatnonzero(keep & (self.start >= 0)) if spans_only else np.flatnonzero(keep)
+
+    def with_fewer_medical(self, asked, share, seed):
+        """The questions, with a share of the medical ones."""
+        medical = self.kind[self.gold[asked]] == sorted(set(KINDS.values())).index("medquad")
+        return asked[~medical | (np.random.default_rng(seed).random(len(asked)) < share)]
 
     def body(self, text):
         return self.texts[self.texts_offsets[text] : self.texts_offsets[text + 1]]

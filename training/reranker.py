@@ -20,7 +20,6 @@ import wordpiece
 from pair import batch_of, losses, rate
 from pair_data import HELD_OUT, TRAIN, Data
 from pair_measure import measure
-from pair_prepare import KINDS
 from reranker_model import Reranker
 
 
@@ -84,8 +83,7 @@ def train(args):
     optimizer = torch.optim.AdamW(groups(model, args), weight_decay=0.01, betas=(0.9, 0.98), fused=True)
     bases = [group["lr"] for group in optimizer.param_groups]
     reading, ranking = data.asked(TRAIN, spans_only=True), data.asked(TRAIN)
-    medical = data.kind[data.gold[ranking]] == sorted(set(KINDS.values())).index("medquad")
-    ranking = ranking[~medical | (np.random.default_rng(args.seed).random(len(ranking)) < args.medical)]
+    ranking = data.with_fewer_medical(ranking, args.medical, args.seed)
     checkpoint, step = args.work / f"{args.name}.pt", 0
     if args.start and not checkpoint.exists():
         reranker_export.weights_of(args.start, model)

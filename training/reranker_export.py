@@ -224,14 +224,19 @@ def calibration(data, questions=200):
         yield dict(zip(names, (x.numpy() for x in data.plain_batch(q, texts[texts >= 0]))))
 
 
+def inputs_of(question, text):
+    """A graph's inputs for one pair."""
+    q, t = (np.asarray(ids, np.int64)[None] for ids in (question, text))
+    return {"question_ids": q, "question_mask": np.ones_like(q), "text_ids": t, "text_mask": np.ones_like(t)}
+
+
 def difference(path, rows):
     """The largest difference of the shipped graph's scores, and of its best span's, from the goldens."""
     session, worst = ort.InferenceSession(str(path)), 0.0
     for row in rows:
         if not row["text_ids"]:
             continue
-        q, t = np.array([row["question_ids"]]), np.array([row["text_ids"]])
-        scores, start, end = session.run(None, {"question_ids": q, "question_mask": np.ones_like(q), "text_ids": t, "text_mask": np.ones_like(t)})
+        scores, start, end = session.run(None, inputs_of(row["question_ids"], row["text_ids"]))
         best = best_spans(torch.from_numpy(start), torch.from_numpy(end))[2][0].item()
         wanted = best_spans(torch.tensor([row["start"]]), torch.tensor([row["end"]]))[2][0].item()
         worst = max(worst, np.abs(scores[0] - row["scores"]).max(), abs(best - wanted))

@@ -27,7 +27,7 @@ import reranker_graph
 import reranker_model
 import wordpiece
 from pair_data import HELD_OUT, TRAIN, Data
-from pair_prepare import KINDS
+from pair_measure import hits
 
 CANDIDATES = 12  # of BM25, among which a training question's texts are chosen
 SPECIAL = 3  # tokens around a question and a text
@@ -95,9 +95,7 @@ class Shared:
 
     def read(self, question, text):
         """The reranker's scores and what the layers make of the tokens, [3] and [question + text + 3, width]."""
-        q, t = (np.asarray(ids, np.int64)[None] for ids in (question, text))
-        inputs = {"question_ids": q, "question_mask": np.ones_like(q), "text_ids": t, "text_mask": np.ones_like(t)}
-        scores, tokens = self.session.run(self.outputs, inputs)
+        scores, tokens = self.session.run(self.outputs, reranker_export.inputs_of(question, text))
         return scores[0], tokens[0]
 
     def floats(self, tokens, kind=torch.float32):
@@ -140,9 +138,7 @@ class States:
 def chosen(data, split, count):
     """(question's number, question, texts' ids, which is the gold text) of questions: training texts in all the ways in which they are read,
     held-out ones as at query time."""
-    asked = data.asked(split)
-    medical = data.kind[data.gold[asked]] == sorted(set(KINDS.values())).index("medquad")
-    asked = asked[~medical | (np.random.default_rng(1).random(len(asked)) < 0.3)]
+    asked = data.with_fewer_medical(data.asked(split), 0.3, 1)
     for q in np.random.default_rng(7).permutation(asked)[:count]:
         rng = np.random.default_rng([99, int(q)])
         question, listed = data.question(q), data.candidates[q]
@@ -193,13 +189,6 @@ def read(scorer, states, rows, parts=3):
     return torch.cat(found)[back], torch.cat(wanted)[back]
 
 
-def ndcg(scores, gold):
-    """nDCG of a question's texts."""
-    best = gold[np.argsort(-scores, kind="stable")]
-    discount = 1 / np.log2(np.arange(len(gold)) + 2)
-    return (best * discount).sum() / (np.sort(gold)[::-1] * discount).sum()
-
-
 @torch.no_grad()
 def figures(scorer, states):
     """How far a scorer is from the reranker, and nDCG of both where the gold text is among those read."""
@@ -209,7 +198,7 @@ def figures(scorer, states):
         found, wanted = (x.numpy() for x in read(scorer, states, rows, 1))
         apart.append(found - wanted)
         if (gold := states.rows[rows, 3]).any():
-            both.append((ndcg(found[:, 0], gold), ndcg(wanted[:, 0], gold)))
+            both.append([hits([x[:, 0]], [gold.argmax()])[1] for x in (found, wanted)])
     scorer.train()
     off, (ours, theirs) = np.sqrt((np.concatenate(apart) ** 2).mean(0)), np.array(both).T
     error = (ours - theirs).std() / len(ours) ** 0.5

@@ -124,12 +124,9 @@ def branch(scorer, ranges, hidden, mask):
         if number == len(scorer.layers) - 1:
             asking, small = b.rows(asking, zero, one, "scorer.first"), (b.rows(small[0], zero, one, "scorer.first_quantized"), *small[1:])
         query = b.product(small, *weights["query"], f"{name}.query")
-        attention = [helper.make_graph(
-            [helper.make_node("MultiHeadAttention", [query, *memory, *rest], [f"{name}.{form}"], domain=MICROSOFT, num_heads=layer.heads)],
-            f"{name}.{form}_graph", [], [helper.make_tensor_value_info(f"{name}.{form}", TensorProto.FLOAT, None)])
-            for form, rest in (("whole", []), ("masked", ["", mask]))]
-        seen = b.node("If", ["unmasked"], f"{name}.attention", then_branch=attention[0], else_branch=attention[1])
-        out = b.product(b.bytes_of(seen, f"{number}.out"), layer.out.weight, layer.out.bias, f"{name}.out", f"{name}.out")
+        attention = helper.make_node("MultiHeadAttention", [query, *memory, "", mask], [f"{name}.attention"], domain=MICROSOFT, num_heads=layer.heads)
+        b.nodes.append(reranker_graph.either(attention, f"{name}."))
+        out = b.product(b.bytes_of(attention.output[0], f"{number}.out"), layer.out.weight, layer.out.bias, f"{name}.out", f"{name}.out")
         inner = b.norm(b.sum(asking, out), layer.norm1, f"{name}.norm1")
         up = b.product(b.bytes_of(inner, f"{number}.up"), layer.up.weight, layer.up.bias, f"{name}.up", f"{name}.up")
         wide = b.bytes_of(b.node("Gelu", [up], f"{name}.gelu", MICROSOFT), f"{number}.down")
@@ -177,9 +174,8 @@ def put_goldens(folder, scorer, shared):
     for row in rows:
         if not row["text_ids"]:
             continue
-        q, t = np.array([row["question_ids"]]), np.array([row["text_ids"]])
-        inputs = {"question_ids": q, "question_mask": np.ones_like(q), "text_ids": t, "text_mask": np.ones_like(t), "spans": np.zeros(1, np.int64)}
-        wanted = shared.score(scorer, q[0], t[0]).numpy()
+        inputs = reranker_export.inputs_of(row["question_ids"], row["text_ids"]) | {"spans": np.zeros(1, np.int64)}
+        wanted = shared.score(scorer, row["question_ids"], row["text_ids"]).numpy()
         worst = max(worst, float(np.abs(session.run(["scores"], inputs)[0][0] - wanted).max()))
         row["scores_without_spans"] = [round(float(x), 5) for x in wanted]
     pack.put_goldens(folder, "reranker", rows)
@@ -195,7 +191,7 @@ def main():
     path = args.pack / "reranker.onnx"
     found = torch.load(corpora.intermediate(args.work, f"{args.name}.pt", "reranker-scorer"), weights_only=False)
     data = Data(args.work, wordpiece.Tokenizer.load(corpora.intermediate(args.work, "tokenizer.json", "tokenizer")))
-    before, model = pack.file_lines(args.pack, path.name), onnx.load(path)
+    model = onnx.load(path)
     scorer, shared = start(path, found["shared"]), Shared(path, found["shared"])
     scorer.load_state_dict(found["scorer"])
     reranker_export.told_apart(scorer)  # llm_prefer has no labels of its own
@@ -204,8 +200,7 @@ def main():
     put_in(g, scorer.eval(), found["shared"], ranges(scorer, shared, data))
     onnx.checker.check_model(model)
     onnx.save(model, path)
-    manifest = args.pack / "manifest.yaml"
-    manifest.write_text(manifest.read_text(encoding="utf-8").replace(before, pack.file_lines(args.pack, path.name)), encoding="utf-8")
+    pack.put_hash(args.pack, path.name)
     worst = put_goldens(args.pack, scorer, shared)
     print(f"{path.stat().st_size:>10} {path}; scores without spans {worst:.3f} from fp32 at most")
 

@@ -56,7 +56,7 @@ type goldenPair struct {
 	QuestionIDs        []int32 `json:"question_ids"`
 	TextIDs            []int32 `json:"text_ids"`
 	Scores, Start, End []float32
-	WithoutSpans       []float32 `json:"scores_without_spans"` // empty: the same as Scores
+	WithoutSpans       []float32 `json:"scores_without_spans"` // of a reranker with a scorer
 }
 
 func readGoldens(t *testing.T) (g goldens) {

@@ -86,7 +86,8 @@ func (r *scriptedReaders) ScoreWithFeatures(ctx context.Context, lane wire.Lane,
 	return out, err
 }
 
-func (r *scriptedReaders) Rerank(_ context.Context, _ wire.Lane, question string, texts []string, answers bool) ([]wire.PairScore, string, error) {
+func (r *scriptedReaders) Rerank(_ context.Context, _ wire.Lane, question string, texts []string,
+	answers bool) ([]wire.PairScore, string, error) {
 	r.reranked, r.questions, r.spans = append(r.reranked, texts), append(r.questions, question), append(r.spans, answers)
 	f := r.rerank
 	if f == nil {
