@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/mock"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
@@ -149,5 +150,34 @@ func TestCurateCollectionDoesTheOtherStepsWhenOneFails(t *testing.T) {
 	}
 	if c.count(wire.ActivityCluster) != 0 || c.count(wire.ActivitySweep) != 1 {
 		t.Errorf("ran %v", c.ran)
+	}
+}
+
+// TestCurateCollectionRestsWhileItsCollectionChanges: rounds of 2 and 20 seconds are followed by a
+// rest, unless there is more to do.
+func TestCurateCollectionRestsWhileItsCollectionChanges(t *testing.T) {
+	var c *curation
+	c = newCuration(map[string]func(int) (wire.Curated, error){
+		wire.ActivitySweep: func(run int) (wire.Curated, error) {
+			if run < 4 {
+				c.env.SignalWorkflow(wire.SignalCurate, nil)
+			}
+			return wire.Curated{}, nil
+		},
+	})
+	for _, round := range []struct {
+		lasts time.Duration
+		more  bool
+	}{{10 * time.Millisecond, false}, {2 * time.Second, false}, {20 * time.Second, false}, {20 * time.Second, true}, {time.Second, false}} {
+		c.env.OnActivity(wire.ActivityMerge, mock.Anything, mock.Anything).Once().After(round.lasts).Return(wire.Curated{More: round.more}, nil)
+	}
+	var waits []time.Duration
+	c.env.SetOnTimerScheduledListener(func(_ string, wait time.Duration) { waits = append(waits, wait.Round(time.Second)) })
+	if err := c.run(); err != nil {
+		t.Fatal(err)
+	}
+	want := []time.Duration{time.Second, time.Second, 6 * time.Second, 10 * time.Second, time.Second}
+	if !slices.Equal(waits, want) {
+		t.Errorf("rounds waited %v, want %v", waits, want)
 	}
 }

@@ -42,8 +42,10 @@ const (
 	pullWait        = 5 * time.Second  // timeout of one pull request
 	unreadableDelay = time.Minute      // until a message that can't be read is tried again
 
-	// deepBacklogGrowth is how many times the usual size a batch may have while many versions wait.
-	deepBacklogGrowth = 4
+	// deepBacklogGrowth is how many times the usual size a batch may have while many versions wait,
+	// in versions up to maxBatch, which keeps the events of its workflow small.
+	deepBacklogGrowth = 8
+	maxBatch          = 4000
 	// smallBytes is the maximum size of a version that shares a batch with other tenants' versions.
 	// Parsing one of that size takes hardly any time.
 	smallBytes = 64 << 10
@@ -203,7 +205,7 @@ func (in *intake) take(ctx context.Context, msg jetstream.Msg) {
 
 // max returns the number of versions in the largest possible batch, which is also the number of
 // messages that may wait.
-func (in *intake) max() int { return in.options.BatchVersions * deepBacklogGrowth }
+func (in *intake) max() int { return min(in.options.BatchVersions*deepBacklogGrowth, maxBatch) }
 
 // size returns how many versions a batch may have now. If more versions wait than Batches batches
 // of the usual size can take, batches are larger: a batch costs about the same however many

@@ -46,7 +46,7 @@ type Options struct {
 // Defaults returns the settings of a worker with this holder name.
 func Defaults(holder string) Options {
 	return Options{
-		Holder: holder, Batches: 4, BatchesInSearches: max(1, runtime.GOMAXPROCS(0)/2),
+		Holder: holder, Batches: min(max(2, runtime.GOMAXPROCS(0)), 4), BatchesInSearches: max(1, runtime.GOMAXPROCS(0)/2),
 		BatchVersions: batch.MaxVersions, BatchBytes: batch.MaxBytes, BatchWait: 200 * time.Millisecond,
 		Parallel: runtime.GOMAXPROCS(0), Tries: 10,
 		Lease: time.Minute, Grace: 15 * time.Second, Requeue: 30 * time.Second,

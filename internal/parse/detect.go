@@ -345,7 +345,9 @@ func looksJSON(s string) bool {
 
 var markdownSigns = regexp.MustCompile("(?m)^(#{1,6} \\S|```|~~~|\\|[ :-]*---|\\* \\*\\*|> \\S|!\\[[^\\]]*\\]\\(|- \\[[ x]\\] )|\\]\\([^)\\s]+\\)|\\*\\*\\S[^*\\n]*\\*\\*")
 
-// looksMarkdown reports whether the first 64 KB of the text have two signs of Markdown.
+// looksMarkdown reports whether the first 64 KB of the text have two signs of Markdown. Most plain
+// text has none of the characters, one of which each sign has.
 func looksMarkdown(s string) bool {
-	return len(markdownSigns.FindAllStringIndex(s[:min(len(s), 64<<10)], 2)) == 2
+	s = s[:min(len(s), 64<<10)]
+	return strings.ContainsAny(s, "#`~|*>]") && len(markdownSigns.FindAllStringIndex(s, 2)) == 2
 }

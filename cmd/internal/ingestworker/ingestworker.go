@@ -61,7 +61,10 @@ type Deps struct {
 // Options returns the settings as ingest.Options, with a new holder of leases.
 func (s Settings) Options() ingest.Options {
 	o := ingest.Defaults(holder())
-	o.Batches, o.BatchVersions = s.IngestBatches, s.IngestBatchSize
+	o.BatchVersions = s.IngestBatchSize
+	if s.IngestBatches != 0 {
+		o.Batches = s.IngestBatches
+	}
 	o.Lease, o.Requeue, o.Reconcile = s.IngestLease, s.IngestRequeue, s.IngestReconcile
 	o.Grace = min(o.Grace, o.Lease)
 	if s.IngestBeside > 0 {

@@ -4,7 +4,7 @@ package due
 const (
 	// ClusteredVersions and ClusteredSections bound one call of ClusterChanged. A single version
 	// may have more sections.
-	ClusteredVersions = 256
+	ClusteredVersions = 1024
 	ClusteredSections = 2000
 
 	// A collection with MinDrifted to MaxDrifted sections is clustered again from scratch when one

@@ -22,7 +22,7 @@ import (
 const (
 	liveDocumentsSQL = `
 SELECT v.id, d.external_id FROM documents d
-CROSS JOIN LATERAL (SELECT v.id FROM versions v WHERE v.tenant_id = $1 AND v.id = d.live_version_id AND v.state = 'ready' LIMIT 1) v
+CROSS JOIN LATERAL (SELECT v.id FROM versions v WHERE v.tenant_id = $1 AND v.id = d.live_version_id AND (v.state = 'ready') IS TRUE LIMIT 1) v
 WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL`
 	// The sections of all live versions, without those that went live later: curation places them.
 	allSectionsSQL = `
@@ -37,7 +37,7 @@ CROSS JOIN LATERAL (
     SELECT l.version_id, l.section, l.target FROM links l WHERE l.tenant_id = $1 AND l.version_id = v.id OFFSET 0) l
 WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.state = 'ready'`
 	shareVersionsSQL = `
-SELECT id FROM versions WHERE tenant_id = $1 AND id = ANY ($2) AND state = 'ready' ORDER BY id FOR SHARE`
+SELECT id FROM versions WHERE tenant_id = $1 AND id = ANY ($2) AND (state = 'ready') IS TRUE ORDER BY id FOR SHARE`
 	// Between reading and writing, clusters are computed in memory. For 200,000 sections that takes
 	// minutes on a busy machine, which is longer than a transaction may normally be idle.
 	idleTimeoutSQL = `SELECT set_config('idle_in_transaction_session_timeout', '1h', true)`

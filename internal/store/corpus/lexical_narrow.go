@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/store"
 )
 
-const uncurateVersionsSQL = `UPDATE versions SET curated = false WHERE tenant_id = $1 AND id = ANY ($2) AND state = 'ready'`
+const uncurateVersionsSQL = `UPDATE versions SET curated = false WHERE tenant_id = $1 AND id = ANY ($2) AND (state = 'ready') IS TRUE`
 
 const narrowedRecipeSQL = `SELECT id, generation, language FROM collections WHERE tenant_id = $1 AND id = $2 FOR SHARE`
 

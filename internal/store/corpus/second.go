@@ -36,7 +36,7 @@ FROM sections s JOIN passages p ON p.tenant_id = s.tenant_id AND p.section_id = 
 WHERE s.tenant_id = $1 AND s.version_id = ANY ($2)
 ORDER BY s.version_id, s.ordinal, p.ordinal`
 	lockUnencodedSQL = `
-SELECT id FROM versions WHERE tenant_id = $1 AND id = ANY ($2) AND unencoded AND state = 'ready' ORDER BY id FOR NO KEY UPDATE`
+SELECT id FROM versions WHERE tenant_id = $1 AND id = ANY ($2) AND (unencoded AND state = 'ready') IS TRUE ORDER BY id FOR NO KEY UPDATE`
 	encodedSQL = `UPDATE versions SET unencoded = false WHERE tenant_id = $1 AND id = ANY ($2)`
 
 	// Collections without a generation of the second encoder, while none is being built anywhere,

@@ -16,23 +16,24 @@ import (
 
 const (
 	// Two concurrent transactions that write near-duplicates would not see each other's keys, so
-	// one pairs after the other has committed. The lock is taken when all but that is done.
+	// one pairs after the other has committed. The lock is taken when all but that, and the keys, is
+	// done.
 	lockSignaturesSQL   = `SELECT pg_advisory_xact_lock(hashtextextended('signatures ' || $1::text || ' ' || $2::text, 0))`
 	insertSignaturesSQL = `
 INSERT INTO document_signatures (tenant_id, collection_id, version_id, signature, keys, paired)
 SELECT $1, $2, unnest($3::uuid[]), unnest($4::bytea[]), unnest($5::text[])::bigint[], unnest($6::bool[])`
 	insertSignatureKeysSQL = `
 INSERT INTO document_signature_keys (tenant_id, key, version_id) SELECT $1, unnest($2::bigint[]), unnest($3::uuid[])`
-	// Pairs versions with older ones that have one of their keys. It checks only one of the other
-	// versions with a key, because if there are several they are paired already. A locked row is
-	// about to be deleted. The joins are written so that they use the index: a plan made while
-	// there were few keys would compare all with all.
+	// Pairs versions, whose own keys are not written yet, with older ones that have one of their
+	// keys. It checks only one of the other versions with a key, because if there are several they
+	// are paired already. A locked row is about to be deleted. The joins are written so that they
+	// use the index: a plan made while there were few keys would compare all with all.
 	pairSignaturesSQL = `
 WITH known AS MATERIALIZED (
     SELECT n.version_id, before.version_id AS other FROM unnest($2::bigint[], $3::uuid[]) AS n(key, version_id)
     CROSS JOIN LATERAL (
         SELECT version_id FROM document_signature_keys
-        WHERE tenant_id = $1 AND key = n.key AND NOT version_id = ANY ($4) LIMIT 1) AS before)
+        WHERE tenant_id = $1 AND key = n.key LIMIT 1) AS before)
 UPDATE document_signatures SET paired = true
 WHERE tenant_id = $1 AND version_id = ANY (ARRAY(
     SELECT version_id FROM document_signatures
@@ -88,8 +89,8 @@ func queueSignatures(b *pgx.Batch, tenant, collection uuid.UUID, ready []*target
 	b.Queue(DropSignaturesSQL, tenant, append(gone, versions...))
 	b.Queue(insertSignaturesSQL, tenant, collection, versions, signatures, literals, paired)
 	if len(keys) > 0 {
-		b.Queue(insertSignatureKeysSQL, tenant, keys, of)
 		b.Queue(lockSignaturesSQL, tenant, collection)
-		b.Queue(pairSignaturesSQL, tenant, keys, of, versions)
+		b.Queue(pairSignaturesSQL, tenant, keys, of)
+		b.Queue(insertSignatureKeysSQL, tenant, keys, of)
 	}
 }

@@ -84,7 +84,7 @@ SET state = 'ready', finished_at = now(),
                ARRAY(SELECT jsonb_array_elements_text(($7::text[])[n]::jsonb)), ($8::bool[])[n]
         FROM array_position($1::uuid[], id) AS n)
 WHERE id = ANY ($1)`
-	supersedeSQL     = `UPDATE versions SET state = 'superseded', finished_at = now() WHERE id = ANY($1) AND state = 'ready'`
+	supersedeSQL     = `UPDATE versions SET state = 'superseded', finished_at = now() WHERE id = ANY($1) AND (state = 'ready') IS TRUE`
 	supersedeLateSQL = `UPDATE versions SET state = 'superseded', finished_at = now() WHERE id = ANY($1)`
 	moveDocumentsSQL = `
 UPDATE documents SET live_version_id = ($2::uuid[])[array_position($1::uuid[], id)], updated_at = now() WHERE id = ANY ($1)`

@@ -48,7 +48,7 @@ ORDER BY d.id LIMIT $3 FOR UPDATE OF d`
 	setMetadataSQL = `UPDATE versions SET metadata = $3 WHERE tenant_id = $1 AND id = $2`
 	// Takes effect once in a transaction, however often it is called.
 	raiseRevisionSQL = `SELECT sluice_raise_lexical_revision($1, $2)`
-	uncurateSQL      = `UPDATE versions SET curated = false WHERE tenant_id = $1 AND id = $2 AND state = 'ready'`
+	uncurateSQL      = `UPDATE versions SET curated = false WHERE tenant_id = $1 AND id = $2 AND (state = 'ready') IS TRUE`
 	dropLabelsSQL    = `DELETE FROM version_labels WHERE tenant_id = $1 AND version_id = $2`
 	dropMetadataSQL  = `DELETE FROM version_metadata WHERE tenant_id = $1 AND version_id = $2`
 )
