@@ -11,14 +11,18 @@ import (
 // unfinished are the states of documents that a worker still has to process.
 var unfinished = []schema.State{schema.StateReceived, schema.StateQueued, schema.StateProcessing}
 
-// listInterval is the minimum time between two listings of all unfinished documents if the
-// collection has many.
-const listInterval = 10 * time.Second
+// While a collection has many unfinished documents, they are listed only to see whether those of
+// this run are done and others have come. Two listings are at least listInterval apart, and
+// listShare times as long as the last one took.
+const (
+	listInterval = 10 * time.Second
+	listShare    = 20
+)
 
 // wait polls until every document of this run has an outcome.
 func (r *ingestion) wait(ctx context.Context) error {
 	pause := 50 * time.Millisecond
-	lastList := time.Time{}
+	nextList := time.Now().Add(listInterval)
 	total := len(r.sent)
 	for {
 		c, err := r.client.Collection(ctx, r.Collection)
@@ -30,11 +34,11 @@ func (r *ingestion) wait(ctx context.Context) error {
 			count += c.Counts[s]
 		}
 		open := int(min(count, int64(total)))
-		if count > 0 && (count <= 500 || time.Since(lastList) > listInterval) {
+		if began := time.Now(); count > 0 && (count <= 500 || began.After(nextList)) {
 			if open, err = r.countUnfinished(ctx); err != nil {
 				return err
 			}
-			lastList = time.Now()
+			nextList = time.Now().Add(max(listInterval, listShare*time.Since(began)))
 		}
 		r.progress.processed(total-open, total)
 		if open == 0 {
