@@ -37,7 +37,7 @@ LESS_IN := ./cmd/internal/apiserver
 # Two test binaries at a time, twice, and four tests of each, because they wait for their own
 # Postgres and Temporal for much of it. The timeout is the only limit that tests wait with: long
 # enough for a machine that does ten other things.
-TEST := go test -p 2 -parallel 4 -timeout 60m
+TEST := go test -p 2 -parallel 4 -timeout 80m
 
 .PHONY: help setup build source-worker demo up test test-plain test-race test-web screenshots test-llm test-chat ocr office tables lint fuzz bench bench-webhooks soak chaos sources-volume permissions upgrade drill compose-test kube-test clean
 

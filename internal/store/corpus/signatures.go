@@ -16,8 +16,8 @@ import (
 
 const (
 	// Two concurrent transactions that write near-duplicates would not see each other's keys, so
-	// one pairs after the other has committed. The lock is taken when all but that, and the keys, is
-	// done.
+	// one pairs after the other has committed. The lock is taken when all but pairing and writing
+	// the keys is done.
 	lockSignaturesSQL   = `SELECT pg_advisory_xact_lock(hashtextextended('signatures ' || $1::text || ' ' || $2::text, 0))`
 	insertSignaturesSQL = `
 INSERT INTO document_signatures (tenant_id, collection_id, version_id, signature, keys, paired)
