@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-rag/sluice/internal/curate/due"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/stores"
 	"github.com/sluice-rag/sluice/schema"
@@ -21,7 +22,7 @@ const longLane = store.Lane(time.Hour)
 // sections. All have entries in the lexical index.
 func (f *fixture) backlog(t *testing.T, collection uuid.UUID, versions int) {
 	t.Helper()
-	const withSections = 600
+	const withSections = 2*due.ClusteredVersions + 100
 	err := f.In(longLane).AsTenant(t.Context(), f.a.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		for _, sql := range []string{
 			`INSERT INTO documents (tenant_id, id, collection_id, external_id, live_version_id, last_version_id)
@@ -107,7 +108,7 @@ func TestCurationReadsNoMoreAsItsBacklogGrows(t *testing.T) {
 	}
 	chunk := func(s stores.All, size int, collection uuid.UUID) {
 		done, more, err := s.ClusterChanged(t.Context(), f.a.Tenant, collection)
-		if done != 256 || !more || err != nil {
+		if done != due.ClusteredVersions || !more || err != nil {
 			t.Fatalf("of %d, %d were done, more: %t, %v", size, done, more, err)
 		}
 	}

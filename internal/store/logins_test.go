@@ -270,7 +270,7 @@ func TestTablesAreLookedAtWhenRowsCame(t *testing.T) {
 }
 
 // TestBulkWritesAreAnalysed: without autovacuum, a filled table soon has statistics, and no table
-// is analysed again before it has doubled.
+// is analysed again before it has grown fourfold.
 func TestBulkWritesAreAnalysed(t *testing.T) {
 	f := setUp(t, store.Options{})
 	execute(t, adminOf(t, f.url), `ALTER TABLE documents SET (autovacuum_enabled = false)`)
@@ -295,12 +295,12 @@ func TestBulkWritesAreAnalysed(t *testing.T) {
 	if first == 0 {
 		t.Error("a table of 5,000 rows was not analysed")
 	}
-	add(2000)
+	add(10000)
 	if n := pages(); n != first {
-		t.Errorf("analysed before it doubled: %d pages, then %d", first, n)
+		t.Errorf("analysed before it had grown fourfold: %d pages, then %d", first, n)
 	}
 	add(10000)
 	if n := pages(); n <= first {
-		t.Errorf("not analysed after it doubled: %d pages, then %d", first, n)
+		t.Errorf("not analysed after it had grown fourfold: %d pages, then %d", first, n)
 	}
 }
