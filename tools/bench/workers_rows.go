@@ -32,7 +32,7 @@ const (
 	llmCallers = 128
 
 	ingestSlots       = 2   // batches per ingest-worker
-	ingestBatch       = 1   // documents per batch; four times as many under load
+	ingestBatch       = 1   // documents per batch; eight times as many under load
 	ingestDocuments   = 600 // per round and 4 s of window
 	ingestCollections = 8
 

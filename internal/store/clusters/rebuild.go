@@ -22,7 +22,8 @@ import (
 const (
 	liveDocumentsSQL = `
 SELECT v.id, d.external_id FROM documents d
-CROSS JOIN LATERAL (SELECT v.id FROM versions v WHERE v.tenant_id = $1 AND v.id = d.live_version_id AND (v.state = 'ready') IS TRUE LIMIT 1) v
+CROSS JOIN LATERAL (
+    SELECT v.id FROM versions v WHERE v.tenant_id = $1 AND v.id = d.live_version_id AND (v.state = 'ready') IS TRUE LIMIT 1) v
 WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL`
 	// The sections of all live versions, without those that went live later: curation places them.
 	allSectionsSQL = `

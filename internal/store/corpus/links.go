@@ -31,8 +31,9 @@ ON CONFLICT DO NOTHING`
 	givenLinksSQL = `
 SELECT id, metadata -> 'links' FROM versions WHERE tenant_id = $1 AND id = ANY ($2) AND metadata ? 'links'`
 	dropGivenLinksSQL = `DELETE FROM links WHERE tenant_id = $1 AND version_id = ANY ($2) AND section = -1 RETURNING target`
-	relinkedSQL       = `UPDATE versions SET curated = false, relinked_at = clock_timestamp() WHERE tenant_id = $1 AND id = $2 AND (state = 'ready') IS TRUE`
-	purgeLinksSQL     = `DELETE FROM links WHERE tenant_id = $1 AND version_id = ANY ($2)`
+	relinkedSQL       = `
+UPDATE versions SET curated = false, relinked_at = clock_timestamp() WHERE tenant_id = $1 AND id = $2 AND (state = 'ready') IS TRUE`
+	purgeLinksSQL = `DELETE FROM links WHERE tenant_id = $1 AND version_id = ANY ($2)`
 
 	maxGivenLinks = 1000 // of a version's metadata
 )
