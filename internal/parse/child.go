@@ -58,6 +58,7 @@ func serve(stdin io.Reader, stdout io.Writer, confined Confinement, prepare func
 		return err
 	}
 	in := bufio.NewReaderSize(stdin, 64<<10)
+	var use settings
 	for {
 		req, err := readRequest(in)
 		if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -66,13 +67,16 @@ func serve(stdin io.Reader, stdout io.Writer, confined Confinement, prepare func
 		if err != nil {
 			return err
 		}
+		if req.Settings != nil {
+			use = *req.Settings
+		}
 		prepare(req.data)
 		// From here on time counts as the file's, and the file is blamed if this process dies.
 		if err := writeFrame(stdout, report); err != nil {
 			return err
 		}
 		report = nil
-		parsed, err := parse(context.Background(), req.Name, req.MediaHint, req.data, req.Limits, &ocrSession{options: req.OCR, office: req.Office, in: in, out: stdout})
+		parsed, err := parse(context.Background(), req.Name, req.MediaHint, req.data, use.Limits, &ocrSession{options: use.OCR, office: use.Office, in: in, out: stdout})
 		req.data = nil
 		if err := writeReply(stdout, replyOf(parsed, err)); err != nil {
 			return err

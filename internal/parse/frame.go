@@ -1,7 +1,7 @@
 package parse
 
 // The protocol on the pipes between a pool and its children. A request is a JSON head and the
-// file's bytes. When the child has read a request it answers with a frame: its first such frame
+// file's bytes; its settings are left out while they do not change. When the child has read a request it answers with a frame: its first such frame
 // describes its confinement, later ones are empty. When it is done it answers with a reply in JSON.
 // In between it may ask for the text of images.
 
@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -19,16 +20,28 @@ import (
 // maxFrame is the largest length of a frame that a reader accepts, in bytes.
 const maxFrame = 4 << 30
 
+// smallFrame is the largest length of frames that are sent in one write, in bytes.
+const smallFrame = 32 << 10
+
 // request is one file to parse.
 type request struct {
-	Name      string     `json:"name"`
-	MediaHint string     `json:"media_hint"`
-	Limits    Limits     `json:"limits"`
-	OCR       ocrOptions `json:"ocr"`
-
-	Office officeOptions `json:"office"`
+	Name      string `json:"name"`
+	MediaHint string `json:"media_hint,omitempty"`
+	// Settings is nil in a child's later requests if they are those of the one before.
+	Settings *settings `json:"settings,omitempty"`
 
 	data []byte
+}
+
+// settings are what applies to a file.
+type settings struct {
+	Limits Limits        `json:"limits"`
+	OCR    ocrOptions    `json:"ocr"`
+	Office officeOptions `json:"office"`
+}
+
+func (s settings) equal(t settings) bool {
+	return s.Limits == t.Limits && s.OCR == t.OCR && s.Office.Reason == t.Office.Reason && slices.Equal(s.Office.Parts, t.Office.Parts)
 }
 
 // reply is the outcome of a request: Parsed, or a Reason (the file's fault), or Failure (the
@@ -78,6 +91,9 @@ func writeRequest(w io.Writer, r request) error {
 	if err != nil {
 		return fmt.Errorf("encoding a request: %w", err)
 	}
+	if len(head)+len(r.data) <= smallFrame {
+		return write(w, appendFrame(appendFrame(nil, head), r.data))
+	}
 	if err := writeFrame(w, head); err != nil {
 		return err
 	}
@@ -122,13 +138,24 @@ func readReply(r *bufio.Reader) (reply, error) {
 	return out, nil
 }
 
+// appendFrame appends a frame to out: its length in 8 bytes, and its body.
+func appendFrame(out, body []byte) []byte {
+	out = slices.Grow(out, 8+len(body))
+	return append(binary.BigEndian.AppendUint64(out, uint64(len(body))), body...)
+}
+
 func writeFrame(w io.Writer, body []byte) error {
-	var size [8]byte
-	binary.BigEndian.PutUint64(size[:], uint64(len(body)))
-	if _, err := w.Write(size[:]); err != nil {
-		return fmt.Errorf("writing a frame: %w", err)
+	if len(body) <= smallFrame {
+		return write(w, appendFrame(nil, body))
 	}
-	if _, err := w.Write(body); err != nil {
+	if err := write(w, binary.BigEndian.AppendUint64(nil, uint64(len(body)))); err != nil {
+		return err
+	}
+	return write(w, body)
+}
+
+func write(w io.Writer, data []byte) error {
+	if _, err := w.Write(data); err != nil {
 		return fmt.Errorf("writing a frame: %w", err)
 	}
 	return nil

@@ -252,7 +252,8 @@ func (r *poolRun) parse(ctx context.Context, f NamedFile) (schema.Parsed, error)
 	if isPDF(f.Data) {
 		r.compile()
 	}
-	req := request{Name: f.Name, MediaHint: f.MediaType, Limits: r.options.Limits, OCR: r.ocrOptionsFor(ctx, f.Language), Office: r.officeOptions(ctx), data: f.Data}
+	req := request{Name: f.Name, MediaHint: f.MediaType, data: f.Data,
+		Settings: &settings{Limits: r.options.Limits, OCR: r.ocrOptionsFor(ctx, f.Language), Office: r.officeOptions(ctx)}}
 	for fresh := c == nil; ; fresh = true {
 		if c == nil {
 			var err error
@@ -304,7 +305,7 @@ func (r *poolRun) parseInChild(ctx context.Context, c *child, req request) (pars
 	working, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
-		rep, err := c.exchange(working, req, started, r.reportConfinement, &recogniser{run: r, options: req.OCR, limits: req.Limits, paused: paused})
+		rep, err := c.exchange(working, req, started, r.reportConfinement, &recogniser{run: r, options: req.Settings.OCR, limits: req.Settings.Limits, paused: paused})
 		done <- outcome{rep, err}
 	}()
 	// The file's time starts when the child is ready.

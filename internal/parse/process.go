@@ -24,6 +24,8 @@ type child struct {
 	out    *bufio.Reader
 	stderr *tail
 	served int
+	sent   *settings    // those of the last request; nil before the first
+	statm  *os.File     // where its memory is read, once it was
 	wait   func() error // cmd.Wait, once
 }
 
@@ -87,7 +89,12 @@ func (r *poolRun) launch(in sandbox, namespace bool) (*child, error) {
 		return nil, fmt.Errorf("starting a parser: %w", err)
 	}
 	c.in, c.out = stdin, bufio.NewReaderSize(out, 64<<10)
-	c.wait = sync.OnceValue(cmd.Wait)
+	c.wait = sync.OnceValue(func() error {
+		if c.statm != nil {
+			_ = c.statm.Close()
+		}
+		return cmd.Wait()
+	})
 	return c, nil
 }
 
@@ -95,9 +102,14 @@ func (r *poolRun) launch(in sandbox, namespace bool) (*child, error) {
 // and begins to parse it; report receives the child's report of its confinement; ocr answers the
 // child's requests for recognition and conversion.
 func (c *child) exchange(ctx context.Context, req request, started chan<- struct{}, report func([]byte), ocr *recogniser) (reply, error) {
+	limits, sent := req.Settings.Limits, req.Settings
+	if c.sent != nil && c.sent.equal(*sent) {
+		req.Settings = nil
+	}
 	if err := writeRequest(c.in, req); err != nil {
 		return reply{}, errors.Join(errRequestNotRead, err)
 	}
+	c.sent = sent
 	confinement, err := readFrame(c.out)
 	if err != nil {
 		return reply{}, errors.Join(errRequestNotRead, err)
@@ -109,7 +121,7 @@ func (c *child) exchange(ctx context.Context, req request, started chan<- struct
 	for {
 		rep, err := readReply(c.out)
 		if err == nil && rep.Convert != nil {
-			if err := c.convert(ctx, rep.Convert, req.Limits, ocr); err != nil {
+			if err := c.convert(ctx, rep.Convert, limits, ocr); err != nil {
 				return reply{}, err
 			}
 			continue
@@ -117,7 +129,7 @@ func (c *child) exchange(ctx context.Context, req request, started chan<- struct
 		if err != nil || rep.Recognise == nil {
 			return rep, err
 		}
-		pixels, err := readFrameOf(c.out, uint64(maxRequestPixels(req.Limits)))
+		pixels, err := readFrameOf(c.out, uint64(maxRequestPixels(limits)))
 		if err != nil {
 			return reply{}, noEOF(err)
 		}
