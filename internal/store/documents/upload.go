@@ -23,6 +23,8 @@ import (
 )
 
 const (
+	// Without it the check of each row's foreign keys would be planned again (store.OnePlanSQL).
+	onePlanSQL = `SELECT ` + store.OnePlanSQL
 	// A shared lock: uploads run concurrently, and DeleteCollection waits for them.
 	shareCollectionSQL = `
 SELECT t.max_documents, t.max_bytes FROM collections c JOIN tenants t ON t.id = c.tenant_id
@@ -234,6 +236,7 @@ func (w *uploadRun) lock(ctx context.Context, items []*item) error {
 		byName[it.ExternalID] = it
 	}
 	batch := &pgx.Batch{}
+	batch.Queue(onePlanSQL)
 	batch.Queue(shareCollectionSQL, tenant, w.collection)
 	batch.Queue(addDocumentsSQL, tenant, w.collection, ids, names, versions)
 	batch.Queue(lockDocumentsSQL, tenant, w.collection, names)
@@ -241,6 +244,9 @@ func (w *uploadRun) lock(ctx context.Context, items []*item) error {
 	results := w.tx.SendBatch(ctx, batch)
 	defer results.Close() //nolint:errcheck // what failed was reported by its statement
 
+	if _, err := results.Exec(); err != nil {
+		return fmt.Errorf("set how an upload is planned: %w", err)
+	}
 	if err := results.QueryRow().Scan(&w.maxDocuments, &w.maxBytes); err != nil {
 		return store.Named(err, "collection", w.collection)
 	}
