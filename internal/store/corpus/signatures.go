@@ -4,6 +4,7 @@ package corpus
 // of a collection are found.
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 
@@ -60,13 +61,19 @@ func signatureOf(sections []batch.Section) minhash.Signature {
 	return s
 }
 
+// heldKey is a key of a version's signature.
+type heldKey struct {
+	key     int64
+	version uuid.UUID
+}
+
 // queueSignatures writes the signatures of versions that go live, replacing any that they have, and
 // removes those of the versions that they supersede. It must be queued last.
 func queueSignatures(b *pgx.Batch, tenant, collection uuid.UUID, ready []*target) {
-	var versions, gone, of []uuid.UUID
+	var versions, gone []uuid.UUID
 	var signatures [][]byte
 	var literals []string
-	var keys []int64
+	var held []heldKey
 	holders := map[int64]int{} // how many of these versions have a key
 	for _, t := range ready {
 		if t.old != nil {
@@ -77,7 +84,7 @@ func queueSignatures(b *pgx.Batch, tenant, collection uuid.UUID, ready []*target
 		literal := make([]string, len(own))
 		for i, k := range own {
 			literal[i] = strconv.FormatInt(k, 10)
-			keys, of = append(keys, k), append(of, t.Version)
+			held = append(held, heldKey{k, t.Version})
 			holders[k]++
 		}
 		literals = append(literals, arrayLiteral(literal))
@@ -88,7 +95,13 @@ func queueSignatures(b *pgx.Batch, tenant, collection uuid.UUID, ready []*target
 	}
 	b.Queue(DropSignaturesSQL, tenant, append(gone, versions...))
 	b.Queue(insertSignaturesSQL, tenant, collection, versions, signatures, literals, paired)
-	if len(keys) > 0 {
+	if len(held) > 0 {
+		// In the index's order, neighbours are found on a page that was just used.
+		slices.SortFunc(held, func(a, b heldKey) int { return cmp.Compare(a.key, b.key) })
+		keys, of := make([]int64, len(held)), make([]uuid.UUID, len(held))
+		for i, h := range held {
+			keys[i], of[i] = h.key, h.version
+		}
 		b.Queue(lockSignaturesSQL, tenant, collection)
 		b.Queue(pairSignaturesSQL, tenant, keys, of)
 		b.Queue(insertSignatureKeysSQL, tenant, keys, of)
