@@ -35,7 +35,7 @@ const HeaderQueued = "Sluice-Queued"
 
 const (
 	relayRows       = 1000            // rows of one round, about
-	relayPerSubject = 100             // rows of one subject in a round, so that none waits for another
+	relayPerSubject = 100             // rows of one subject in a round of many, so that none waits for another
 	relaySubjects   = 500             // subjects of one round
 	ackWait         = 5 * time.Second // for JetStream to confirm a round
 	relayLease      = 3 * ackWait     // lease of subjects; after it their relay counts as dead

@@ -140,9 +140,9 @@ type Message struct {
 }
 
 // Round asks for the next rows of the outbox: for the subjects after After, in order, at most
-// PerSubject rows each, until about Limit rows or Subjects subjects are reached. Subjects in Skip
-// and those that another relay has claimed are left out. The returned subjects belong to Lease's
-// holder alone.
+// PerSubject rows each, until about Limit rows or Subjects subjects are reached. If there are few
+// subjects they share Limit. Subjects in Skip and those that another relay has claimed are left
+// out. The returned subjects belong to Lease's holder alone.
 type Round struct {
 	Lease      Lease
 	After      string

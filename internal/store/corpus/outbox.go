@@ -84,7 +84,7 @@ func (s *CorpusStore) RelayOutbox(ctx context.Context, done batch.Relayed, round
 		if len(out.Subjects) == 0 {
 			return nil
 		}
-		rows, err := tx.Query(ctx, claimedRowsSQL, out.Subjects, round.PerSubject)
+		rows, err := tx.Query(ctx, claimedRowsSQL, out.Subjects, max(round.PerSubject, round.Limit/len(out.Subjects)))
 		if err != nil {
 			return fmt.Errorf("read the outbox: %w", err)
 		}
