@@ -177,7 +177,7 @@ func (r *relay) round(ctx context.Context) (more bool, published int, err error)
 		}
 		skip = append(skip, r.shares.used()...)
 	}
-	taken, err := r.outbox.RelayOutbox(ctx, r.done, batch.Round{Lease: r.lease, After: r.after, Skip: skip,
+	taken, err := r.outbox.RelayOutbox(ctx, r.done, batch.Round{Lease: r.lease, After: r.after, Skip: skip, Room: r.shares.room(),
 		PerSubject: relayPerSubject, Limit: relayRows, Subjects: relaySubjects})
 	if err != nil {
 		return false, 0, err

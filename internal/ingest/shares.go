@@ -160,3 +160,16 @@ func (s *shares) used() []string {
 	}
 	return out
 }
+
+// room returns how many more messages fit in the shares of the subjects that have not used theirs.
+func (s *shares) room() map[string]int {
+	out := map[string]int{}
+	for _, stream := range s.streams {
+		for subject, n := range stream.messages {
+			if n < stream.share {
+				out[subject] = int(stream.share - n)
+			}
+		}
+	}
+	return out
+}

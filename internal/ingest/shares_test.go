@@ -58,6 +58,9 @@ func TestMessagesFitInTheSharesOfTheirSubjects(t *testing.T) {
 		t.Errorf("%d messages fit before the first update", n)
 	}
 	s.streams[0].update(jetstream.StreamState{LastSeq: 1, Msgs: 1, Subjects: map[string]uint64{"sluice.ingest.a": 1}}, messages, time.Now())
+	if room := s.room(); !maps.Equal(room, map[string]int{"sluice.ingest.a": minWaiting/2 - 1, "sluice.ingest.b": minWaiting / 2}) {
+		t.Errorf("there is room for %v", room)
+	}
 	count := map[string]int{}
 	for _, m := range s.take(messages) {
 		count[m.Subject]++
@@ -68,5 +71,8 @@ func TestMessagesFitInTheSharesOfTheirSubjects(t *testing.T) {
 	}
 	if used := slices.Sorted(slices.Values(s.used())); !slices.Equal(used, []string{"sluice.ingest.a", "sluice.ingest.b"}) {
 		t.Errorf("used: %v", used)
+	}
+	if room := s.room(); len(room) > 0 {
+		t.Errorf("there is room for %v", room)
 	}
 }

@@ -87,6 +87,39 @@ func TestRelaysShareTheOutbox(t *testing.T) {
 	}
 }
 
+// TestFewSubjectsShareARound: a round of many subjects takes a hundred rows of each, one of few
+// takes more, and none more rows of a subject than it has room for.
+func TestFewSubjectsShareARound(t *testing.T) {
+	for _, c := range []struct {
+		subjects int
+		room     map[string]int
+		want     []int
+	}{
+		{2, nil, []int{400, 400}},
+		{4, nil, []int{250, 250, 250, 250}},
+		{4, map[string]int{"test.02": 7, "test.03": 300}, []int{250, 7, 250, 250}},
+		{12, nil, slices.Repeat([]int{100}, 10)},
+	} {
+		f := setUp(t, store.Options{})
+		execAs(t, f, f.a, `INSERT INTO outbox (tenant_id, subject, message_id, payload)
+			SELECT $1, 'test.' || lpad(s::text, 2, '0'), s || '.' || n, '{}' FROM generate_series(1, $2::int) s, generate_series(1, 400) n`,
+			f.a.Tenant, c.subjects)
+		r := round("a")
+		r.Room = c.room
+		taken, err := f.RelayOutbox(t.Context(), batch.Relayed{}, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make([]int, len(taken.Subjects))
+		for _, m := range taken.Messages {
+			got[slices.Index(taken.Subjects, m.Subject)]++
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%d subjects, room %v: a round took %v, want %v", c.subjects, c.room, got, c.want)
+		}
+	}
+}
+
 // TestSubjectsOfADeadRelayAreTaken: once its lease has expired, and not before.
 func TestSubjectsOfADeadRelayAreTaken(t *testing.T) {
 	f := setUp(t, store.Options{})

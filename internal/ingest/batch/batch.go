@@ -141,12 +141,14 @@ type Message struct {
 
 // Round asks for the next rows of the outbox: for the subjects after After, in order, at most
 // PerSubject rows each, until about Limit rows or Subjects subjects are reached. If there are few
-// subjects they share Limit. Subjects in Skip and those that another relay has claimed are left
-// out. The returned subjects belong to Lease's holder alone.
+// subjects they share Limit, but a subject in Room gets no more rows than it has room for. Subjects
+// in Skip and those that another relay has claimed are left out. The returned subjects belong to
+// Lease's holder alone.
 type Round struct {
 	Lease      Lease
 	After      string
 	Skip       []string
+	Room       map[string]int
 	PerSubject int
 	Limit      int
 	Subjects   int

@@ -45,8 +45,8 @@ SELECT max(subject), true FROM walk HAVING max(total) >= $4 OR max(subjects) >= 
 // subjects deleted.
 const claimedRowsSQL = `
 SELECT r.id, r.subject, r.message_id, r.payload::text, coalesce(r.trace, ''), r.created_at
-FROM unnest($1::text[]) AS s (subject), LATERAL (
-    SELECT o.* FROM outbox o WHERE o.subject >= s.subject AND o.subject <= s.subject ORDER BY o.subject, o.id LIMIT $2
+FROM unnest($1::text[], $2::int[]) AS s (subject, most), LATERAL (
+    SELECT o.* FROM outbox o WHERE o.subject >= s.subject AND o.subject <= s.subject ORDER BY o.subject, o.id LIMIT s.most
 ) r`
 
 const (
@@ -84,7 +84,7 @@ func (s *CorpusStore) RelayOutbox(ctx context.Context, done batch.Relayed, round
 		if len(out.Subjects) == 0 {
 			return nil
 		}
-		rows, err := tx.Query(ctx, claimedRowsSQL, out.Subjects, max(round.PerSubject, round.Limit/len(out.Subjects)))
+		rows, err := tx.Query(ctx, claimedRowsSQL, out.Subjects, rowsOf(out.Subjects, round))
 		if err != nil {
 			return fmt.Errorf("read the outbox: %w", err)
 		}
@@ -99,6 +99,18 @@ func (s *CorpusStore) RelayOutbox(ctx context.Context, done batch.Relayed, round
 		return nil
 	})
 	return out, store.Wrap(err, "relay the outbox")
+}
+
+// rowsOf returns the most rows of each subject that a round takes.
+func rowsOf(subjects []string, round batch.Round) []int {
+	out := make([]int, len(subjects))
+	for i, subject := range subjects {
+		out[i] = max(round.PerSubject, round.Limit/len(subjects))
+		if room, ok := round.Room[subject]; ok {
+			out[i] = min(out[i], room)
+		}
+	}
+	return out
 }
 
 // claimedSubjects reads what claimSubjectsSQL returns.
