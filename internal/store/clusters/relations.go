@@ -48,26 +48,33 @@ CROSS JOIN LATERAL (
     SELECT s.id FROM sections s
     WHERE s.tenant_id = $1 AND s.version_id = l.version_id AND s.ordinal = greatest(l.section, 0) LIMIT 1) s`
 
-	// The documents before and after each document in the order of names, inside its folder and its
-	// subfolders, whose names all sort before folder_end. It runs without sorts, so that the
-	// planner must use the index that has the order. The bounds are parameters, because under row
-	// level security a computed bound cannot be used for an index.
+	// The next documents before and after each document in the order of names that are in its
+	// folder. Those of subfolders may come between; all sort before folder_end. It runs without
+	// sorts, so that the planner must use the index that has the order, and reads no further than
+	// the first. The bounds are parameters, because under row level security a computed bound
+	// cannot be used for an index.
 	neighboursSQL = `
-SELECT n.external_id, b.external_id, s.id
+SELECT n.external_id, b.external_id, b.id
 FROM unnest($3::text[], $4::text[], $5::text[]) AS n(external_id, folder, folder_end)
 CROSS JOIN LATERAL (
-    (SELECT d.external_id, d.live_version_id FROM documents d
-     WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND d.external_id COLLATE "C" < n.external_id COLLATE "C"
-       AND d.external_id COLLATE "C" >= n.folder COLLATE "C"
-     ORDER BY d.external_id COLLATE "C" DESC LIMIT $6)
+    (SELECT d.external_id, s.id FROM (
+         SELECT d.external_id, d.live_version_id FROM documents d
+         WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND d.external_id COLLATE "C" < n.external_id COLLATE "C"
+           AND d.external_id COLLATE "C" >= n.folder COLLATE "C"
+         ORDER BY d.external_id COLLATE "C" DESC LIMIT $6) d
+     CROSS JOIN LATERAL (SELECT s.id FROM sections s WHERE s.tenant_id = $1 AND s.version_id = d.live_version_id AND s.ordinal = 0 LIMIT 1) s
+     WHERE ` + folderOfSQL + ` = n.folder ORDER BY d.external_id COLLATE "C" DESC LIMIT 1)
     UNION ALL
-    (SELECT d.external_id, d.live_version_id FROM documents d
-     WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND d.external_id COLLATE "C" > n.external_id COLLATE "C"
-       AND d.external_id COLLATE "C" <= n.folder_end COLLATE "C"
-     ORDER BY d.external_id COLLATE "C" LIMIT $6)) b
-CROSS JOIN LATERAL (
-    SELECT s.id FROM sections s WHERE s.tenant_id = $1 AND s.version_id = b.live_version_id AND s.ordinal = 0 LIMIT 1) s`
-	sortsSQL = `SELECT set_config('enable_sort', $1, true)`
+    (SELECT d.external_id, s.id FROM (
+         SELECT d.external_id, d.live_version_id FROM documents d
+         WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND d.external_id COLLATE "C" > n.external_id COLLATE "C"
+           AND d.external_id COLLATE "C" <= n.folder_end COLLATE "C"
+         ORDER BY d.external_id COLLATE "C" LIMIT $6) d
+     CROSS JOIN LATERAL (SELECT s.id FROM sections s WHERE s.tenant_id = $1 AND s.version_id = d.live_version_id AND s.ordinal = 0 LIMIT 1) s
+     WHERE ` + folderOfSQL + ` = n.folder ORDER BY d.external_id COLLATE "C" LIMIT 1)) b`
+	// What cluster.FolderOf returns for d.external_id.
+	folderOfSQL = `regexp_replace(coalesce(substring(split_part(d.external_id, '?', 1) FROM '^(.*/)[^/]*$'), ''), '^.*://$', '')`
+	sortsSQL    = `SELECT set_config('enable_sort', $1, true)`
 
 	maxLinksIn    = 256 // links read per document
 	maxNeighbours = 8   // documents read on either side to find one in the same folder
@@ -235,6 +242,9 @@ func (c clustering) relateNeighbours(ctx context.Context, sections []cluster.Pos
 	for _, s := range sections {
 		if s.Ordinal == 0 {
 			name := names[s.Version]
+			if _, known := first[name]; known {
+				continue
+			}
 			first[name] = s.ID
 			folder := cluster.FolderOf(name)
 			list, folders, ends = append(list, name), append(folders, folder), append(ends, folder+string(unicode.MaxRune))
@@ -250,23 +260,11 @@ func (c clustering) relateNeighbours(ctx context.Context, sections []cluster.Pos
 	if err != nil {
 		return nil, fmt.Errorf("find documents of a folder: %w", err)
 	}
-	type side struct {
-		of    string
-		after bool
-	}
-	nearest := map[side]string{}
-	at := map[string]uuid.UUID{}
+	var out []cluster.Edge
 	var name, other string
 	var id uuid.UUID
 	_, err = pgx.ForEachRow(rows, []any{&name, &other, &id}, func() error {
-		if cluster.FolderOf(name) != cluster.FolderOf(other) {
-			return nil
-		}
-		k := side{name, other > name}
-		if have, ok := nearest[k]; !ok || k.after == (other < have) {
-			nearest[k] = other
-		}
-		at[other] = id
+		out = append(out, cluster.Edge{A: first[name], B: id, Relation: cluster.Folder})
 		return nil
 	})
 	if err == nil {
@@ -274,10 +272,6 @@ func (c clustering) relateNeighbours(ctx context.Context, sections []cluster.Pos
 	}
 	if err != nil {
 		return nil, fmt.Errorf("find documents of a folder: %w", err)
-	}
-	var out []cluster.Edge
-	for k, other := range nearest {
-		out = append(out, cluster.Edge{A: first[k.of], B: at[other], Relation: cluster.Folder})
 	}
 	return out, nil
 }
