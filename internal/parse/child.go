@@ -76,7 +76,8 @@ func serve(stdin io.Reader, stdout io.Writer, confined Confinement, prepare func
 			return err
 		}
 		report = nil
-		parsed, err := parse(context.Background(), req.Name, req.MediaHint, req.data, use.Limits, &ocrSession{options: use.OCR, office: use.Office, in: in, out: stdout})
+		session := &ocrSession{options: use.OCR, office: use.Office, in: in, out: stdout}
+		parsed, err := parse(context.Background(), req.Name, req.MediaHint, req.data, use.Limits, session)
 		req.data = nil
 		if err := writeReply(stdout, replyOf(parsed, err)); err != nil {
 			return err

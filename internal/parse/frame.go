@@ -1,9 +1,10 @@
 package parse
 
 // The protocol on the pipes between a pool and its children. A request is a JSON head and the
-// file's bytes; its settings are left out while they do not change. When the child has read a request it answers with a frame: its first such frame
-// describes its confinement, later ones are empty. When it is done it answers with a reply in JSON.
-// In between it may ask for the text of images.
+// file's bytes; its settings are left out while they do not change. When the child has read a
+// request it answers with a frame: its first such frame describes its confinement, later ones are
+// empty. When it is done it answers with a reply in JSON. In between it may ask for the text of
+// images.
 
 import (
 	"bufio"

@@ -41,7 +41,8 @@ func TestSettingsHoldUntilTheyChange(t *testing.T) {
 		if i == 3 {
 			file = large
 		}
-		rep, err := c.exchange(t.Context(), request{Name: "a", Settings: &settings{Limits: Limits{Pages: n}}, data: file}, make(chan struct{}), func([]byte) {}, nil)
+		req := request{Name: "a", Settings: &settings{Limits: Limits{Pages: n}}, data: file}
+		rep, err := c.exchange(t.Context(), req, make(chan struct{}), func([]byte) {}, nil)
 		if err != nil || rep.Parsed.Title != "t" {
 			t.Fatalf("file %d: %+v, %v", i, rep, err)
 		}

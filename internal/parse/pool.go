@@ -305,7 +305,8 @@ func (r *poolRun) parseInChild(ctx context.Context, c *child, req request) (pars
 	working, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
-		rep, err := c.exchange(working, req, started, r.reportConfinement, &recogniser{run: r, options: req.Settings.OCR, limits: req.Settings.Limits, paused: paused})
+		ocr := &recogniser{run: r, options: req.Settings.OCR, limits: req.Settings.Limits, paused: paused}
+		rep, err := c.exchange(working, req, started, r.reportConfinement, ocr)
 		done <- outcome{rep, err}
 	}()
 	// The file's time starts when the child is ready.

@@ -62,7 +62,8 @@ CROSS JOIN LATERAL (
          WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND d.external_id COLLATE "C" < n.external_id COLLATE "C"
            AND d.external_id COLLATE "C" >= n.folder COLLATE "C"
          ORDER BY d.external_id COLLATE "C" DESC LIMIT $6) d
-     CROSS JOIN LATERAL (SELECT s.id FROM sections s WHERE s.tenant_id = $1 AND s.version_id = d.live_version_id AND s.ordinal = 0 LIMIT 1) s
+     CROSS JOIN LATERAL (
+         SELECT s.id FROM sections s WHERE s.tenant_id = $1 AND s.version_id = d.live_version_id AND s.ordinal = 0 LIMIT 1) s
      WHERE ` + folderOfSQL + ` = n.folder ORDER BY d.external_id COLLATE "C" DESC LIMIT 1)
     UNION ALL
     (SELECT d.external_id, s.id FROM (
@@ -70,7 +71,8 @@ CROSS JOIN LATERAL (
          WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND d.external_id COLLATE "C" > n.external_id COLLATE "C"
            AND d.external_id COLLATE "C" <= n.folder_end COLLATE "C"
          ORDER BY d.external_id COLLATE "C" LIMIT $6) d
-     CROSS JOIN LATERAL (SELECT s.id FROM sections s WHERE s.tenant_id = $1 AND s.version_id = d.live_version_id AND s.ordinal = 0 LIMIT 1) s
+     CROSS JOIN LATERAL (
+         SELECT s.id FROM sections s WHERE s.tenant_id = $1 AND s.version_id = d.live_version_id AND s.ordinal = 0 LIMIT 1) s
      WHERE ` + folderOfSQL + ` = n.folder ORDER BY d.external_id COLLATE "C" LIMIT 1)) b`
 	// What cluster.FolderOf returns for d.external_id.
 	folderOfSQL = `regexp_replace(coalesce(substring(split_part(d.external_id, '?', 1) FROM '^(.*/)[^/]*$'), ''), '^.*://$', '')`

@@ -52,7 +52,8 @@ func TestTheNextDocumentOfAFolderIsFound(t *testing.T) {
 	if err := as(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
 		// Documents 1 to 99, and behind 50 some in a subfolder.
 		_, err := tx.Exec(ctx, `UPDATE documents SET external_id = CASE
-			WHEN external_id::int < 100 THEN 'f/' || lpad(external_id, 3, '0') WHEN external_id::int < 106 THEN 'f/050/' || external_id ELSE external_id END
+			WHEN external_id::int < 100 THEN 'f/' || lpad(external_id, 3, '0')
+			WHEN external_id::int < 106 THEN 'f/050/' || external_id ELSE external_id END
 			WHERE tenant_id = $1`, c.Tenant)
 		return err
 	}); err != nil {
