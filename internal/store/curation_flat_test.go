@@ -101,7 +101,9 @@ func TestCurationReadsNoMoreAsItsBacklogGrows(t *testing.T) {
 			t.Logf("%s, %d versions: %d pages", what, size, n)
 			if i == 0 {
 				first = n
-			} else if n > first+first/4+20 { // the indexes contain all sizes, so they have one height
+			} else if n > first+first/3+20 {
+				// The indexes contain all sizes, so they have one height. In a small collection more
+				// of the documents next to each other in a folder are in one chunk.
 				t.Errorf("%s reads %d pages with %d versions, and %d with %d", what, n, size, first, sizes[0])
 			}
 		}

@@ -263,9 +263,9 @@ func (c clustering) relateNeighbours(ctx context.Context, sections []cluster.Pos
 		return nil, fmt.Errorf("find documents of a folder: %w", err)
 	}
 	var out []cluster.Edge
-	var name, other string
+	var name string
 	var id uuid.UUID
-	_, err = pgx.ForEachRow(rows, []any{&name, &other, &id}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&name, nil, &id}, func() error {
 		out = append(out, cluster.Edge{A: first[name], B: id, Relation: cluster.Folder})
 		return nil
 	})
