@@ -328,7 +328,8 @@ func TestAParserDiesWithItsPool(t *testing.T) {
 	}
 	taken, done := make(chan struct{}), make(chan error, 1)
 	go func() {
-		_, err := c.exchange(t.Context(), request{Name: "a.txt", Settings: &settings{}, data: []byte("HANG")}, taken, r.reportConfinement, nil)
+		req := request{Name: "a.txt", Settings: &settings{}, data: []byte("HANG")}
+		_, err := c.exchange(t.Context(), req, taken, r.reportConfinement, nil)
 		done <- err
 	}()
 	<-taken

@@ -19,7 +19,8 @@ func TestFoldersOfTheStore(t *testing.T) {
 	ids := []string{"", "a", "a/b", "a/b/c", "/a", "a/", "https://x.org", "https://x.org/", "https://x.org/a/b", "https://x.org/a?b=/c/d",
 		"a?b/c", "x/y://z", "x://y://z", "a/b\n/c", "é/ü", "a//b", "?", "/"}
 	_, owner := storetest.Open(t, store.Options{})
-	rows, err := owner.Query(t.Context(), `SELECT `+folderOfSQL+` FROM unnest($1::text[]) WITH ORDINALITY AS d(external_id, n) ORDER BY n`, ids)
+	rows, err := owner.Query(t.Context(),
+		`SELECT `+folderOfSQL+` FROM unnest($1::text[]) WITH ORDINALITY AS d(external_id, n) ORDER BY n`, ids)
 	if err != nil {
 		t.Fatal(err)
 	}
