@@ -102,8 +102,8 @@ func TestCurationReadsNoMoreAsItsBacklogGrows(t *testing.T) {
 			if i == 0 {
 				first = n
 			} else if n > first+first/3+20 {
-				// The indexes contain all sizes, so they have one height. In a small collection more
-				// of the documents next to each other in a folder are in one chunk.
+				// The indexes contain all sizes, so they have one height. In a small collection
+				// more of the documents next to each other in a folder are in one chunk.
 				t.Errorf("%s reads %d pages with %d versions, and %d with %d", what, n, size, first, sizes[0])
 			}
 		}
